@@ -1,0 +1,38 @@
+//! Every limit of the program, by name.
+//!
+//! # Place
+//! Uses nothing. A queue, cache, prompt, child process or retry without an entry here is a defect.
+
+/// Largest vocabulary accepted from a file, in tokens.
+pub const VOCAB_TOKENS_MAX: usize = 2_000_000;
+/// Largest number of tensors accepted from a file.
+pub const FILE_TENSORS_MAX: u64 = 100_000;
+/// Largest number of metadata entries accepted from a GGUF file.
+pub const FILE_METADATA_MAX: u64 = 100_000;
+/// Largest name of a tensor or metadata key, in bytes.
+pub const FILE_NAME_BYTES_MAX: u64 = 1 << 16;
+/// Largest safetensors header, in bytes.
+pub const SAFETENSORS_HEADER_BYTES_MAX: u64 = 100 << 20;
+/// Most dimensions of a tensor.
+pub const TENSOR_DIMS_MAX: usize = 8;
+
+/// Tokens in one block of the key/value cache.
+pub const KV_BLOCK_TOKENS: usize = 32;
+/// Rows (new tokens over all sequences) of one step.
+pub const STEP_ROWS_MAX: usize = 512;
+/// Sequences that run in one step.
+pub const STEP_SEQS_MAX: usize = 64;
+
+/// Longest name a completion tool may offer, in bytes; longer ones are dropped and counted.
+pub const CANDIDATE_BYTES_MAX: usize = 1024;
+/// Most names of one answer that are used; past it the answer is no longer `Closed`.
+pub const CANDIDATES_MAX: usize = 50_000;
+/// Default deadline of one call of a completion tool, in milliseconds.
+pub const TOOL_CALL_MS_MAX: u64 = 500;
+
+/// Largest Python file that is analysed, in bytes.
+pub const PYTHON_FILE_BYTES_MAX: u64 = 16 << 20;
+/// Deepest nesting of brackets that is parsed.
+pub const PYTHON_NESTING_MAX: usize = 2_000;
+/// Most Python files of one repository.
+pub const PYTHON_FILES_MAX: usize = 200_000;

@@ -1,0 +1,268 @@
+//! The device seam: buffers, weights and about a dozen fused operations, implemented once per device.
+//!
+//! # Place
+//! Uses `base`. Used by `kv` and `model`, which call operations and never know which device runs
+//! them. Does not know layers' order, tokens' text or requests.
+//! # Invariants
+//! - A row's result depends on that row alone: never on the other rows of the step, on the number of
+//!   threads, or on the tile a kernel happens to use. Every sum has an order fixed by the row.
+//! - No operation allocates; buffers and weights are made while a model loads.
+//! - Ties of arg-max go to the lowest id.
+//! # Shapes and units
+//! One letter table for the whole crate: `B` requests, `T` new tokens (rows) in a step, `S` cached
+//! length, `L` layers, `H`/`Hk` query and key-value heads, `D` head size, `C` hidden, `F`
+//! feed-forward, `V` vocabulary. Activations are f32, row-major, one buffer per use.
+
+mod error;
+
+use crate::base::DType;
+pub use error::DeviceError;
+
+/// A weight matrix on the device, laid out as that device likes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatrixId(pub u32);
+/// A small f32 vector on the device (norm weights, biases, rope frequencies).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VectorId(pub u32);
+/// An activation buffer on the device, f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BufferId(pub u32);
+/// A paged key/value store on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KvId(pub u32);
+
+/// A matrix as a file stores it: `rows` outputs × `cols` inputs, row-major, `cols` a multiple of the
+/// type's block length.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixSource<'a> {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    pub data: &'a [u8],
+}
+
+/// How the rows of several stacked matrices are ordered on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stacking {
+    /// One after the other (`q | k | v`).
+    Rows,
+    /// Two matrices of one shape whose products are combined pairwise (`gate`, `up`); the backend
+    /// interleaves them as suits [`Backend::norm_gated`].
+    GatedPair,
+}
+
+/// Gate activation of the feed-forward layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// x·sigmoid(x)
+    Silu,
+    /// tanh approximation of GELU
+    GeluTanh,
+}
+
+/// How keys and values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvType {
+    F32,
+    F16,
+    BF16,
+}
+
+impl KvType {
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::BF16 => 2,
+        }
+    }
+}
+
+/// Shape of a paged key/value store. A slot is `block · block_tokens + offset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvShape {
+    pub n_layers: usize, // L
+    pub n_blocks: usize,
+    pub block_tokens: usize,
+    pub n_kv_heads: usize, // Hk
+    pub head_dim: usize,   // D
+    pub dtype: KvType,
+}
+
+/// Which dimensions rotary embedding pairs up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RopeStyle {
+    /// (0,1), (2,3), …: GGUF files of the llama architecture, whose q and k rows are permuted for it.
+    Interleaved,
+    /// (0, D/2), (1, D/2+1), …: Hugging Face weights, GGUF files of qwen2 and qwen3.
+    Halves,
+}
+
+/// What [`Backend::rope_store`] does to the projected rows of one layer.
+#[derive(Clone, Copy, Debug)]
+pub struct RopeStore {
+    pub n_heads: usize,    // H
+    pub n_kv_heads: usize, // Hk
+    pub head_dim: usize,   // D
+    pub style: RopeStyle,
+    /// Inverse frequencies, one per rotated pair (`rotated/2` entries); the dimensions after them
+    /// pass unrotated. `None`: the layer has no positional encoding (SmolLM3's NoPE layers).
+    pub inv_freq: Option<VectorId>,
+    /// RMS norm over each query and key head before rotation (Qwen3): weights `[D]`.
+    pub q_norm: Option<VectorId>,
+    pub k_norm: Option<VectorId>,
+    pub eps: f32,
+}
+
+/// The rows of one sequence in a step.
+#[derive(Clone, Copy, Debug)]
+pub struct SeqRows<'a> {
+    /// First row of this sequence in the step's buffers.
+    pub first_row: usize,
+    pub n_rows: usize,
+    /// Tokens already cached before this step; the rows' keys are cached at `past .. past + n_rows`.
+    pub past: usize, // S
+    /// Physical block of every `block_tokens` cached positions, long enough for `past + n_rows`.
+    pub blocks: &'a [u32],
+    /// `None`: causal. Otherwise which of the sequence's own new rows each row sees (bit `j` of row
+    /// `i` at `tree[i * words + j / 64]`, `words = n_rows.div_ceil(64)`); a row sees every cached token.
+    pub tree: Option<&'a [u64]>,
+}
+
+/// Everything a step's operations need to know about its rows.
+#[derive(Clone, Copy, Debug)]
+pub struct StepRows<'a> {
+    /// Number of rows, `T`.
+    pub n_rows: usize,
+    /// Position of every row, for rotary embedding. `[T]`
+    pub positions: &'a [u32],
+    /// Cache slot that every row's key and value go to. `[T]`
+    pub slots: &'a [u32],
+    /// In order of `first_row`, covering all rows.
+    pub seqs: &'a [SeqRows<'a>],
+}
+
+/// Attention over the cache for the rows of one layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Attention {
+    pub n_heads: usize,    // H
+    pub n_kv_heads: usize, // Hk
+    pub head_dim: usize,   // D
+    /// Multiplies the scores, usually `1/sqrt(D)`.
+    pub scale: f32,
+    /// A row at position `p` sees positions `p - window < j <= p`. `None`: all.
+    pub window: Option<usize>,
+}
+
+/// A device that can run a decoder. Rows of buffers are contiguous; `x: [T, C]` means that the first
+/// `T · C` elements are used.
+///
+/// # Errors
+/// Loading and allocation fail when memory is short or a shape is not supported; the operations
+/// themselves fail only when the device is lost. Shapes are the caller's duty and are asserted.
+pub trait Backend: Send {
+    /// `cpu`, `cuda`, `emu`, `reference`.
+    fn name(&self) -> &'static str;
+    /// What `tether devices` and profiles show: processor, instruction set, threads, memory.
+    fn description(&self) -> String;
+
+    /// Take a weight matrix made of `parts` (same `cols`; types may differ). The data is copied into
+    /// the device's own layout and may be dropped afterwards.
+    fn matrix(
+        &mut self,
+        parts: &[MatrixSource<'_>],
+        stacking: Stacking,
+    ) -> Result<MatrixId, DeviceError>;
+    fn vector(&mut self, values: &[f32]) -> Result<VectorId, DeviceError>;
+    fn buffer(&mut self, n_elems: usize) -> Result<BufferId, DeviceError>;
+    fn kv_store(&mut self, shape: KvShape) -> Result<KvId, DeviceError>;
+    /// Bytes held for weights, buffers and caches.
+    fn bytes_used(&self) -> u64;
+
+    fn write(&mut self, to: BufferId, offset: usize, values: &[f32]) -> Result<(), DeviceError>;
+    fn read(&mut self, from: BufferId, offset: usize, out: &mut [f32]) -> Result<(), DeviceError>;
+
+    /// `out[t, :] = table[ids[t], :]`. table `[V, C]`, out `[T, C]`.
+    fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError>;
+
+    /// `out = rms_norm(x) · norm @ wᵀ (+ bias)`. x `[T, C]`, w `[R, C]`, out `[T, R]`.
+    fn norm_matmul(
+        &mut self,
+        x: BufferId,
+        norm: VectorId,
+        eps: f32,
+        w: MatrixId,
+        bias: Option<VectorId>,
+        out: BufferId,
+        n_rows: usize,
+    ) -> Result<(), DeviceError>;
+
+    /// `act(gate) · up` of the normed rows. x `[T, C]`, w a [`Stacking::GatedPair`] of `[F, C]`,
+    /// out `[T, F]`.
+    fn norm_gated(
+        &mut self,
+        x: BufferId,
+        norm: VectorId,
+        eps: f32,
+        w: MatrixId,
+        act: Activation,
+        out: BufferId,
+        n_rows: usize,
+    ) -> Result<(), DeviceError>;
+
+    /// `out += x @ wᵀ (+ bias)`. x `[T, K]`, w `[R, K]`, out `[T, R]`.
+    fn matmul_add(
+        &mut self,
+        x: BufferId,
+        w: MatrixId,
+        bias: Option<VectorId>,
+        out: BufferId,
+        n_rows: usize,
+    ) -> Result<(), DeviceError>;
+
+    /// Norm (optional) and rotate queries in place, norm and rotate keys, and store keys and values
+    /// in their slots. qkv `[T, (H + 2·Hk) · D]`.
+    fn rope_store(
+        &mut self,
+        qkv: BufferId,
+        spec: &RopeStore,
+        kv: KvId,
+        layer: usize,
+        step: &StepRows<'_>,
+    ) -> Result<(), DeviceError>;
+
+    /// Attention of the queries in `qkv` over the cache, own keys included. out `[T, H · D]`.
+    fn attention(
+        &mut self,
+        qkv: BufferId,
+        spec: &Attention,
+        kv: KvId,
+        layer: usize,
+        step: &StepRows<'_>,
+        out: BufferId,
+    ) -> Result<(), DeviceError>;
+
+    /// `out[i, :] = x[rows[i], :]`, rows of `n_cols` elements.
+    fn gather(
+        &mut self,
+        x: BufferId,
+        n_cols: usize,
+        rows: &[u32],
+        out: BufferId,
+    ) -> Result<(), DeviceError>;
+
+    /// Lowest id with the highest value in row `row` of `logits` `[_, n_cols]`, among the ids below
+    /// `n_valid` whose bit is set in `mask` (all when `None`). `None` when no id is allowed.
+    fn argmax(
+        &mut self,
+        logits: BufferId,
+        n_cols: usize,
+        row: usize,
+        n_valid: usize,
+        mask: Option<&[u32]>,
+    ) -> Result<Option<u32>, DeviceError>;
+
+    /// Copy the contents of cache blocks (`from`, `to`) in every layer, for copy-on-write forks.
+    fn copy_blocks(&mut self, kv: KvId, pairs: &[(u32, u32)]) -> Result<(), DeviceError>;
+    /// Move single cached tokens (`from` slot, `to` slot) in every layer, after a tree was verified.
+    fn move_slots(&mut self, kv: KvId, pairs: &[(u32, u32)]) -> Result<(), DeviceError>;
+}

@@ -1,0 +1,1 @@
+//! The one integration binary: what a user sees, through the library and the program.
