@@ -8,5 +8,7 @@
 pub mod base;
 pub mod cli;
 pub mod device;
+pub mod format;
 pub mod kv;
+pub mod model;
 pub mod sandbox;
