@@ -7,4 +7,5 @@
 
 pub mod base;
 pub mod cli;
+pub mod constrain;
 pub mod device;
