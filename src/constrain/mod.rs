@@ -16,6 +16,7 @@ mod mask;
 mod monitor;
 mod name;
 mod name_store;
+mod place;
 mod record;
 mod token_trie;
 mod vocabulary;

@@ -15,17 +15,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-use unicode_normalization::UnicodeNormalization;
-
-use crate::base::{Answer, Candidates, TokenId, limit};
+use crate::base::{Answer, Candidates, TokenId};
 
 use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
-use super::identifier::{is_identifier_byte, is_identifier_start};
-use super::lexer::PythonLexer;
+use super::identifier::is_identifier_byte;
+use super::place::{Answered, Cursor, Followed, Place, Typed, is_space};
 use super::{
-    ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameSet, NameStart, NameState,
-    NameStep, NameStore, PlaceKind, TokenMask,
+    ConstraintError, GuideEvent, GuideStats, NameSet, NameStart, NameStore, PlaceKind, PythonLexer,
+    TokenMask,
 };
 
 /// Tokens that can be taken back.
@@ -41,7 +38,7 @@ pub struct MonitorLevels {
 }
 
 impl MonitorLevels {
-    fn includes(self, kind: PlaceKind) -> bool {
+    pub(super) fn includes(self, kind: PlaceKind) -> bool {
         match kind {
             PlaceKind::Member => self.members,
             PlaceKind::Module | PlaceKind::ImportedName => self.imports,
@@ -70,41 +67,6 @@ struct State {
     /// What was learnt while sampling the next token; mostly nothing.
     attempt: Option<Box<Attempt>>,
     is_violated: bool,
-}
-
-#[derive(Clone)]
-struct Cursor {
-    lexer: PythonLexer,
-    offset: usize,
-    place: Place,
-}
-
-/// What stands at the cursor.
-#[derive(Clone)]
-enum Place {
-    /// No name that is watched.
-    Free,
-    /// A name begins or is being written, and the tool was not asked.
-    Unasked(Unasked),
-    /// The tool was asked.
-    Answered(Answered),
-}
-
-#[derive(Clone)]
-struct Unasked {
-    kind: PlaceKind,
-    offset: usize,
-    typed: Typed,
-}
-
-type Typed = SmallVec<[u8; 24]>;
-
-#[derive(Clone)]
-struct Answered {
-    event: Arc<GuideEvent>,
-    /// The names and what is typed of them, when the answer constrains.
-    names: Option<(Arc<NameAutomaton>, NameState)>,
-    typed: Typed,
 }
 
 /// Tokens tried at one cursor.
@@ -557,149 +519,4 @@ impl Constraint for Monitor {
     fn clone_box(&self) -> Box<dyn Constraint> {
         Box::new(self.clone())
     }
-}
-
-impl Cursor {
-    fn lex(&mut self, byte: u8) {
-        self.lexer.push(byte);
-        self.offset += 1;
-    }
-
-    /// Take a byte without any answer.
-    fn follow_unasked(&mut self, byte: u8) {
-        let goes_on = match &mut self.place {
-            Place::Unasked(unasked) if unasked.names(byte) => {
-                if unasked.typed.len() < limit::CANDIDATE_BYTES_MAX {
-                    unasked.typed.push(byte);
-                }
-                true
-            }
-            _ => false,
-        };
-        let was_empty = matches!(&self.place, Place::Unasked(u) if u.typed.is_empty());
-        self.lex(byte);
-        if !goes_on && !(was_empty && is_space(byte) && self.lexer.place().is_some()) {
-            self.place = Place::Free;
-        }
-    }
-
-    /// Notice that a name begins here.
-    fn enter(&mut self, levels: MonitorLevels) {
-        if let (Place::Free, Some(kind)) = (&self.place, self.lexer.place())
-            && levels.includes(kind)
-        {
-            self.place = Place::Unasked(Unasked {
-                kind,
-                offset: self.offset,
-                typed: Typed::new(),
-            });
-        }
-    }
-
-    fn holds(&self, is_used: impl Fn(&Arc<GuideEvent>) -> bool) -> bool {
-        matches!(&self.place, Place::Answered(a) if is_used(&a.event))
-    }
-}
-
-impl Unasked {
-    /// Whether a byte is part of the name.
-    fn names(&self, byte: u8) -> bool {
-        if self.typed.is_empty() {
-            is_identifier_start(byte)
-        } else {
-            is_identifier_byte(byte)
-        }
-    }
-
-    /// Whether the answer decides if a byte may come.
-    fn needs_answer(&self, byte: u8) -> bool {
-        self.kind == PlaceKind::Member || self.names(byte)
-    }
-}
-
-enum Followed {
-    Inside,
-    Ended,
-    Forbidden,
-}
-
-impl Answered {
-    fn follow(&mut self, byte: u8) -> Followed {
-        if let Some((names, state)) = &mut self.names {
-            return match names.step(*state, byte) {
-                NameStep::Inside(next) => {
-                    *state = next;
-                    Followed::Inside
-                }
-                NameStep::Ended { .. } => Followed::Ended,
-                NameStep::Forbidden => Followed::Forbidden,
-            };
-        }
-        if is_identifier_byte(byte) || self.typed.is_empty() && is_space(byte) {
-            if !is_space(byte) && self.typed.len() < limit::CANDIDATE_BYTES_MAX {
-                self.typed.push(byte);
-            }
-            Followed::Inside
-        } else {
-            Followed::Ended
-        }
-    }
-
-    /// Whether the tokens of the vocabulary can go on from here.
-    fn is_live(&self) -> bool {
-        let constraint = self.names.as_ref();
-        constraint.is_none_or(|(names, state)| names.is_live(*state))
-    }
-
-    /// What is written of the name.
-    fn written(&self) -> &[u8] {
-        match &self.names {
-            Some((names, state)) => names.names().typed(*state),
-            None => &self.typed,
-        }
-    }
-
-    /// The event, with the name as far as it is written.
-    fn finish(&self) -> Arc<GuideEvent> {
-        let written = self.written();
-        let mut event = Arc::clone(&self.event);
-        if !written.is_empty() {
-            Arc::make_mut(&mut event).name = Some(written.to_vec());
-        }
-        event
-    }
-
-    /// Apply what stood there before the question. A prefix that no name has was not written under
-    /// this constraint, so it lifts it.
-    fn retype(&mut self, typed: &[u8]) {
-        let text = String::from_utf8_lossy(typed);
-        let normal: String = text.nfkc().collect();
-        if let Some((names, state)) = &mut self.names {
-            match names.walk(*state, normal.as_bytes()) {
-                NameStep::Inside(next) => *state = next,
-                NameStep::Ended { .. } | NameStep::Forbidden => {
-                    self.names = None;
-                    let event = Arc::make_mut(&mut self.event);
-                    event.answer = Answer::Unknown;
-                    event.reason = Some("no name begins with what is typed".into());
-                }
-            }
-        }
-        if self.names.is_none() {
-            self.typed = Typed::from_slice(typed);
-        }
-    }
-
-    /// Whether a token without bytes may come: one that ends the text where a name may end, any where
-    /// nothing is constrained.
-    fn may_take_control(&self, is_end: bool) -> bool {
-        match &self.names {
-            Some((names, state)) => is_end && names.may_end(*state),
-            None => true,
-        }
-    }
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\x0c' | b'\n' | b'\r' | b'\\')
 }
