@@ -7,6 +7,7 @@
 
 pub mod base;
 pub mod cli;
+pub mod constrain;
 pub mod device;
 pub mod format;
 pub mod kv;
