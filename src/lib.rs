@@ -8,6 +8,7 @@
 pub mod base;
 pub mod cli;
 pub mod constrain;
+pub mod complete;
 pub mod device;
 pub mod format;
 pub mod kv;
