@@ -9,3 +9,4 @@ pub mod base;
 pub mod cli;
 pub mod device;
 pub mod format;
+pub mod tokenizer;
