@@ -14,3 +14,4 @@ pub mod format;
 pub mod kv;
 pub mod model;
 pub mod sandbox;
+pub mod tokenizer;
