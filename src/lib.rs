@@ -7,4 +7,11 @@
 
 pub mod base;
 pub mod cli;
+pub mod constrain;
+pub mod complete;
 pub mod device;
+pub mod format;
+pub mod kv;
+pub mod model;
+pub mod sandbox;
+pub mod tokenizer;
