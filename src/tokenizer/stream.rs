@@ -32,7 +32,13 @@ impl StreamDecoder {
     /// The text that is certain after one more token. Bytes that no continuation can make valid are
     /// replaced by U+FFFD at once; a token without bytes changes nothing.
     pub fn push(&mut self, id: TokenId) -> String {
-        let mut bytes = self.token_bytes.get(id.index());
+        let token_bytes = Arc::clone(&self.token_bytes);
+        self.push_bytes(token_bytes.get(id.index()))
+    }
+
+    /// As [`StreamDecoder::push`], for bytes that were looked up already.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> String {
+        let mut bytes = bytes;
         if self.drop_space && !bytes.is_empty() {
             self.drop_space = false;
             bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
