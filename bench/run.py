@@ -27,7 +27,7 @@ PEERS = ROOT / "scripts" / "peers"
 CACHE = ROOT / ".cache" / "bench"
 FORMATS = ["Q4_1", "Q8_0", "Q4_0"]
 # About twenty tokens; greedy, one new token: from the start of the process to its end.
-SHORT_PROMPT = "def read_lines(path):\n    \"\"\"Return the lines of a text file.\"\"\"\n"
+SHORT_PROMPT = 'def read_lines(path):\n    """Return the lines of a text file."""\n'
 # Text of our own, so that every clone scores the same positions.
 SCORED_TEXT = ["examples/inventory/**/*.py", "scripts/**/*.py", "bench/*.py"]
 N_POSITIONS = 2000
@@ -100,7 +100,11 @@ class Bench:
 
     def about(self) -> dict:
         git = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+            ["git", "describe", "--always", "--dirty"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return {
             "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -141,7 +145,10 @@ class Bench:
                 runs["peer"].append(run_json(peer + sizes + threads))
                 runs["ours"].append(run_json(ours + sizes + threads))
             self.keep(f"speed {name}", runs)
-            for what, key in (("decode", "decode_tokens_per_s"), ("prefill 512", "prefill_tokens_per_s")):
+            for what, key in (
+                ("decode", "decode_tokens_per_s"),
+                ("prefill 512", "prefill_tokens_per_s"),
+            ):
                 theirs, own = (
                     statistics.median(s for r in runs[side] for s in r[key]["samples"])
                     for side in ("peer", "ours")
@@ -157,7 +164,14 @@ class Bench:
 
     def first_token(self) -> None:
         """Start of the process to its first token, the file in the page cache."""
-        command = [self.args.tether, "generate", "--model", self.models["Q4_1"], "--prompt", SHORT_PROMPT]
+        command = [
+            self.args.tether,
+            "generate",
+            "--model",
+            self.models["Q4_1"],
+            "--prompt",
+            SHORT_PROMPT,
+        ]
         command += ["--max-tokens", 1, "--temperature", 0, "--threads", self.args.threads]
         run_measured(command)  # fills the page cache
         samples = [run_measured(command)[0] for _ in range(3 if self.args.quick else 9)]
@@ -187,7 +201,13 @@ class Bench:
     def guided(self) -> None:
         """Time per token with and without the guide, on functions where both write the same."""
         symbols = json.loads((ROOT / "examples" / "demo.json").read_text())["symbols"]
-        command = [self.args.tether, "complete", "--json", "--repo", ROOT / "examples" / "inventory"]
+        command = [
+            self.args.tether,
+            "complete",
+            "--json",
+            "--repo",
+            ROOT / "examples" / "inventory",
+        ]
         command += ["--model", self.models["Q4_1"], "--threads", self.args.threads]
         samples, same = [], []
         for _ in range(1 if self.args.quick else 3):
@@ -202,7 +222,7 @@ class Bench:
         self.keep("guided", samples)
         if not same:
             raise Failed("the guide changed every function: nothing to compare token by token")
-        off, on = (statistics.median(side) for side in zip(*same))
+        off, on = (statistics.median(side) for side in zip(*same, strict=True))
         self.row(
             f"guided per token, ms ({len(same)} runs with the same text)",
             f"{on:.2f} against {off:.2f}",
@@ -217,28 +237,51 @@ class Bench:
         self.keep("indexing", result)
         rate = result["n_lines"] / statistics.median(result["seconds"])
         self.row(
-            f"indexing {result['n_lines']} lines, lines/s", f"{rate:,.0f}", "≥ 100,000", "", rate >= 1e5
+            f"indexing {result['n_lines']} lines, lines/s",
+            f"{rate:,.0f}",
+            "≥ 100,000",
+            "",
+            rate >= 1e5,
         )
 
     def agreement(self) -> None:
         """Top-1 agreement and perplexity against the peer on Python text."""
         files = sorted(path for pattern in SCORED_TEXT for path in ROOT.glob(pattern))
         theirs_file = CACHE / "peer-scores.json"
-        command = [self.args.peer_python, PEERS / "llama_cpp_eval.py", "--model", self.models["Q4_1"]]
-        command += ["--out", theirs_file, "--positions", N_POSITIONS, "--threads", self.args.threads]
+        command = [
+            self.args.peer_python,
+            PEERS / "llama_cpp_eval.py",
+            "--model",
+            self.models["Q4_1"],
+        ]
+        command += [
+            "--out",
+            theirs_file,
+            "--positions",
+            N_POSITIONS,
+            "--threads",
+            self.args.threads,
+        ]
         run([*command, *files])
         theirs = json.loads(theirs_file.read_text())["windows"]
         ours = run_json([self.args.measure, "score", self.models["Q4_1"], theirs_file])["windows"]
         pairs = [
-            pair for t, o in zip(theirs, ours, strict=True) for pair in zip(t["argmax"], o["argmax"], strict=True)
+            pair
+            for t, o in zip(theirs, ours, strict=True)
+            for pair in zip(t["argmax"], o["argmax"], strict=True)
         ]
         share = sum(a == b for a, b in pairs) / len(pairs)
         ppl_theirs, ppl_ours = (
-            math.exp(statistics.fmean(v for window in side for v in window["nll"])) for side in (theirs, ours)
+            math.exp(statistics.fmean(v for window in side for v in window["nll"]))
+            for side in (theirs, ours)
         )
         self.keep("agreement", {"theirs": theirs, "ours": ours})
         self.row(
-            f"same best token, {len(pairs)} positions", f"{100 * share:.2f} %", "≥ 97 %", "", share >= 0.97
+            f"same best token, {len(pairs)} positions",
+            f"{100 * share:.2f} %",
+            "≥ 97 %",
+            "",
+            share >= 0.97,
         )
         self.row(
             "perplexity",
@@ -249,7 +292,14 @@ class Bench:
         )
 
     def all(self) -> bool:
-        cases = [self.speed, self.first_token, self.memory, self.guided, self.indexing, self.agreement]
+        cases = [
+            self.speed,
+            self.first_token,
+            self.memory,
+            self.guided,
+            self.indexing,
+            self.agreement,
+        ]
         for case in cases:
             if self.args.only and case.__name__ not in self.args.only.split(","):
                 continue
@@ -279,7 +329,10 @@ def verdict(good: bool | None) -> str:
 
 def markdown(rows: list[tuple]) -> str:
     lines = ["| what | measured | wanted | ratio | |", "|---|---|---|---|---|"]
-    lines += [f"| {what} | {got} | {want} | {ratio} | {verdict(good)} |" for what, got, want, ratio, good in rows]
+    lines += [
+        f"| {what} | {got} | {want} | {ratio} | {verdict(good)} |"
+        for what, got, want, ratio, good in rows
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,6 @@ import gguf
 import numpy as np
 import torch
 from gguf import GGMLQuantizationType as QType
-
 from tiny_model import TinyModel
 from tiny_tokenizer import CHAT_TEMPLATE
 

@@ -1,6 +1,6 @@
 """Write the tiny models and what transformers computes from them to tests/data/models/.
 
-    python scripts/golden/make.py [--only NAME] [--out FOLDER]
+python scripts/golden/make.py [--only NAME] [--out FOLDER]
 """
 
 import argparse
@@ -8,23 +8,18 @@ import json
 import shutil
 from pathlib import Path
 
+import gguf_file
 import numpy as np
+import tiny_tokenizer
 import torch
 import transformers
 from gguf import GGMLQuantizationType as QType
 from safetensors.torch import save_file
-
-import gguf_file
-import tiny_tokenizer
 from tiny_model import MODELS, TinyModel
 
 N_GREEDY = 16
 MARGIN_MIN = 2e-2  # between the best and the second logit of every greedy step
-PROMPT = (
-    "def sold(self):\n"
-    '    """é 🦀"""\n'
-    "    return [item.name for item in self.items][1234]\n"
-)
+PROMPT = 'def sold(self):\n    """é 🦀"""\n    return [item.name for item in self.items][1234]\n'
 GGUF_FILES = [
     ("llama", QType.F32),
     ("llama", QType.F16),
@@ -78,7 +73,9 @@ def save_golden(path: Path, model: torch.nn.Module, tokenizer) -> dict:
     ids = tokenizer.encode(PROMPT).ids
     logits = logits_of(model, ids)
     continuation, margin = greedy(model, ids)
-    assert margin > MARGIN_MIN, f"{path}: a greedy step is nearly a tie ({margin:.1e}); change the seed"
+    assert margin > MARGIN_MIN, (
+        f"{path}: a greedy step is nearly a tie ({margin:.1e}); change the seed"
+    )
     assert not {1, 2} & set(continuation), f"{path}: the text ends early; change the seed"
     save_file(
         {

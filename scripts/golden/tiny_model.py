@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
-
 from tiny_tokenizer import VOCAB_SIZE
+from transformers import AutoConfig, AutoModelForCausalLM
 
 BASE = {
     "vocab_size": VOCAB_SIZE,
@@ -36,7 +35,9 @@ class TinyModel:
     settings: dict = field(default_factory=dict)
     dtype: torch.dtype = torch.float32
     n_shards: int = 1
-    config_style: str = "classic"  # or "v5": `rope_parameters` instead of `rope_theta`, `rope_scaling`
+    config_style: str = (
+        "classic"  # or "v5": `rope_parameters` instead of `rope_theta`, `rope_scaling`
+    )
 
     def config(self) -> dict:
         """`config.json` in the style of the files that models of this family come with."""

@@ -12,7 +12,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-
 from llama_cpp_model import PeerModel
 
 WINDOW = 512

@@ -40,13 +40,17 @@ def main() -> int:
         golden = read_safetensors(own if own.exists() else MODELS / name / "golden.safetensors")
         prompt = json.loads((MODELS / name / "golden.json").read_text())["prompt"]
         ids = golden["input_ids"].tolist()
-        model = Llama(str(file), n_ctx=128, n_threads=1, n_threads_batch=1, logits_all=True, verbose=False)
+        model = Llama(
+            str(file), n_ctx=128, n_threads=1, n_threads_batch=1, logits_all=True, verbose=False
+        )
         same_ids = model.tokenize(prompt.encode(), add_bos=False, special=False) == ids
         model.eval(ids)
         error = float(np.abs(model.scores[: len(ids)] - golden["logits"]).max())
         good = same_ids and error <= TOLERANCE[qtype]
         n_wrong += not good
-        print(f"{'ok   ' if good else 'WRONG'} {file.name}: same ids {same_ids}, largest error {error:.4f}")
+        print(
+            f"{'ok   ' if good else 'WRONG'} {file.name}: same ids {same_ids}, largest error {error:.4f}"
+        )
     return 1 if n_wrong else 0
 
 

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import llama_cpp as lib
-
 from llama_cpp_model import quiet
 
 TYPES = {"Q8_0": lib.LLAMA_FTYPE_MOSTLY_Q8_0, "Q4_0": lib.LLAMA_FTYPE_MOSTLY_Q4_0}

@@ -62,6 +62,9 @@ pub(crate) const CRATES: &[(&str, &[&str])] = &[
     ("cudarc", &["device/cuda"]),
     ("llguidance", &["constrain"]),
     ("toktrie", &["constrain"]),
+    ("aho-corasick", &["tokenizer"]),
+    ("rand_chacha", &["engine"]),
+    ("rustix", &["sandbox", "complete"]),
     ("axum", &["serve"]),
     ("tokio", &["serve"]),
     ("libc", &["format", "device", "sandbox"]),
@@ -88,7 +91,7 @@ pub(crate) const UNSAFE_PLACES: &[&str] = &[
     "src/device/cuda/",
     "src/device/emu/",
     "src/format/map",
-    "src/sandbox/limit",
+    "src/sandbox/",
 ];
 
 pub(crate) const FILE_LINES_MAX: usize = 800;
