@@ -15,11 +15,11 @@ mod counters;
 mod cursor;
 mod error;
 mod jedi;
-//mod lsp;
+mod lsp;
 mod place;
 mod process;
 
 pub use counters::ToolCounters;
 pub use error::CompleteError;
 pub use jedi::{Jedi, JediConfig};
-//pub use lsp::{Lsp, LspConfig};
+pub use lsp::{Lsp, LspConfig};

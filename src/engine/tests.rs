@@ -22,7 +22,7 @@ fn engine(n_blocks: usize) -> Engine {
         ModelConfig::from_hf(&serde_json::from_slice(&json).expect("JSON")).expect("config");
     let tensors = Safetensors::open(&dir).expect("weights");
     let threads = std::num::NonZeroUsize::new(2).expect("two");
-    let mut backend = Box::new(CpuBackend::new(threads).expect("threads start"));
+    let mut backend = Box::new(CpuBackend::new(Some(threads)).expect("threads start"));
     let limits = DecoderLimits {
         rows_max: 24,
         logit_rows_max: 8,

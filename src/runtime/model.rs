@@ -279,7 +279,7 @@ impl Model {
 
 fn backend(config: &LoadConfig) -> Result<Box<dyn Backend>, RuntimeError> {
     Ok(match config.device {
-        DeviceChoice::Auto | DeviceChoice::Cpu => Box::new(CpuBackend::new(threads(config))?),
+        DeviceChoice::Auto | DeviceChoice::Cpu => Box::new(CpuBackend::new(Some(threads(config)))?),
         DeviceChoice::Reference => Box::new(ReferenceBackend::new()),
     })
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cursor::{Typed, is_name, typed};
 use super::place::{Place, python_place};
-use super::process::{Framing, NoMessage, Process, Restarts, Route};
+use super::process::{Framing, NoMessage, NotReading, Process, Restarts, Route};
 use super::{CompleteError, ToolCounters};
 use crate::base::limit::{CANDIDATE_BYTES_MAX, CANDIDATES_MAX, PYTHON_FILE_BYTES_MAX};
 use crate::base::{
@@ -32,6 +32,8 @@ use crate::base::{
 };
 
 const SERVER: &str = include_str!("server.py");
+/// Stands for the set-up, whose answer is "ready"; questions count from 1.
+const READY_ID: u64 = 0;
 
 /// How Jedi is run.
 #[derive(Clone, Debug)]
@@ -63,8 +65,8 @@ pub struct Jedi {
 
 struct Running {
     process: Process<Reply>,
-    /// Set until the server has said that it is ready.
-    starting_until: Option<Instant>,
+    /// Until the server has said that it is ready.
+    is_starting: bool,
     /// The question whose deadline passed and that is still being worked on.
     abandoned: Option<u64>,
 }
@@ -134,7 +136,7 @@ impl Jedi {
             NoMessage::Late => CompleteError::StartTimedOut {
                 tool: "jedi".to_owned(),
                 ms_max: jedi.config.start_ms_max,
-                heard: "nothing".to_owned(),
+                heard: heard(&running.process),
             },
             NoMessage::Ended(problem) => jedi.start_failed(problem),
         })?;
@@ -169,11 +171,13 @@ impl Jedi {
             environment: environment.as_deref(),
             memory_bytes_max: self.config.memory_bytes_max,
         };
-        process.send(&json(&setup));
-        let limit = Duration::from_millis(self.config.start_ms_max);
+        // Killed only after whoever waits for it has given up.
+        let limit = Duration::from_millis(self.config.start_ms_max + self.config.hang_ms_max);
+        // An empty queue has room.
+        let _ = process.ask(READY_ID, &json(&setup), Instant::now() + limit);
         Ok(Running {
             process,
-            starting_until: Some(Instant::now() + limit),
+            is_starting: true,
             abandoned: None,
         })
     }
@@ -200,7 +204,7 @@ impl Jedi {
             return Err(self.start_failed("its first message is not \"ready\"".to_owned()));
         }
         self.version = format!("jedi {}, python {}", reply.jedi, reply.python);
-        running.starting_until = None;
+        running.is_starting = false;
         Ok(())
     }
 
@@ -253,11 +257,10 @@ impl Jedi {
         self.next_id += 1;
         let id = self.next_id;
         let question = question(id, query, typed);
-        let hang = Duration::from_millis(self.config.hang_ms_max);
-        if !running.process.send(&question) {
-            running.process.kill_at(Instant::now() + hang);
-            return Err(NoReply::Late);
-        }
+        let answer_by =
+            query.deadline.max(Instant::now()) + Duration::from_millis(self.config.hang_ms_max);
+        let asked = running.process.ask(id, &question, answer_by);
+        asked.map_err(|NotReading| NoReply::Late)?;
         loop {
             match running.process.receive(query.deadline) {
                 Ok(reply) if reply.id == Some(id) => {
@@ -267,7 +270,6 @@ impl Jedi {
                 Ok(_) => self.counters.late += 1,
                 Err(NoMessage::Late) => {
                     running.abandoned = Some(id);
-                    running.process.kill_at(Instant::now() + hang);
                     return Err(NoReply::Late);
                 }
                 Err(NoMessage::Ended(problem)) => {
@@ -279,9 +281,9 @@ impl Jedi {
 
     /// Wait until the server is up and done with a question whose deadline passed.
     fn wait_until_free(&mut self, running: &mut Running, deadline: Instant) -> Result<(), NoReply> {
-        while running.starting_until.is_some() || running.abandoned.is_some() {
+        while running.is_starting || running.abandoned.is_some() {
             match running.process.receive(deadline) {
-                Ok(reply) if running.starting_until.is_some() => {
+                Ok(reply) if running.is_starting => {
                     self.accept_ready(running, reply)
                         .map_err(|problem| NoReply::Failed(problem.to_string()))?;
                 }
@@ -289,22 +291,14 @@ impl Jedi {
                     self.counters.late += 1;
                     if reply.id == running.abandoned {
                         running.abandoned = None;
-                        running.process.spare();
                     }
                 }
                 Err(NoMessage::Ended(problem)) => {
                     return Err(NoReply::Failed(format!("jedi crashed: {problem}")));
                 }
-                Err(NoMessage::Late) => {
-                    if let Some(until) = running.starting_until {
-                        running.process.kill_at(until);
-                    }
-                    return Err(NoReply::Late);
-                }
+                Err(NoMessage::Late) => return Err(NoReply::Late),
             }
         }
-        // Starting may have set it.
-        running.process.spare();
         Ok(())
     }
 
@@ -378,10 +372,17 @@ impl CandidateSource for Jedi {
 }
 
 fn route(message: Vec<u8>) -> Route<Reply> {
-    match serde_json::from_slice(&message) {
-        Ok(reply) => Route::Forward(reply),
+    match serde_json::from_slice::<Reply>(&message) {
+        Ok(message) => Route::Forward {
+            id: message.id.unwrap_or(READY_ID),
+            message,
+        },
         Err(problem) => Route::Garbage(format!("it wrote no answer: {problem}")),
     }
+}
+
+fn heard(process: &Process<Reply>) -> String {
+    process.last_words().unwrap_or_else(|| "nothing".to_owned())
 }
 
 /// Jedi counts lines from 1 and columns from 0 in code points, and looks at no byte order mark.

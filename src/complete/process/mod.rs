@@ -15,7 +15,7 @@ mod restart;
 mod watchdog;
 
 use std::collections::VecDeque;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -31,8 +31,8 @@ use watchdog::Watchdog;
 
 /// What the router makes of one message.
 pub(super) enum Route<M> {
-    /// For whoever waits in [`Process::receive`].
-    Forward(M),
+    /// For whoever waits in [`Process::receive`]: the answer to the question `id`.
+    Forward { id: u64, message: M },
     /// Answered on the spot.
     Reply(Vec<u8>),
     /// Of no interest.
@@ -65,6 +65,9 @@ pub(super) struct Process<M> {
     stderr_tail: Arc<Mutex<VecDeque<u8>>>,
 }
 
+/// Why a question could not be sent: so many messages wait already that the child cannot be reading.
+pub(super) struct NotReading;
+
 impl<M: Send + 'static> Process<M> {
     /// Start `command`; every message it writes goes through `route` on a thread of its own.
     ///
@@ -89,30 +92,27 @@ impl<M: Send + 'static> Process<M> {
         let (outgoing, to_write) = sync_channel::<Vec<u8>>(TOOL_WRITES_WAITING_MAX);
         let (found, incoming) = sync_channel(TOOL_FRAMES_WAITING_MAX);
         let stderr_tail = Arc::new(Mutex::new(VecDeque::new()));
-        let started = named("tool-write", move || write_all(stdin, &to_write))
-            .and_then(|()| {
-                let (outgoing, child) = (outgoing.clone(), Arc::clone(&child));
-                named("tool-read", move || {
-                    let ended = read_all(stdout, framing, &outgoing, &found, route);
-                    if ended.is_garbage {
-                        child.kill();
-                    }
-                    // Nobody may be left to read it.
-                    let _ = found.send(Incoming::Ended(ended.reason));
-                })
-            })
-            .and_then(|()| {
-                let tail = Arc::clone(&stderr_tail);
-                named("tool-stderr", move || keep_tail(stderr, &tail))
-            });
-        let watchdog = started.and_then(|()| {
+        let watchdog = {
             let child = Arc::clone(&child);
             Watchdog::start(move || child.kill())
+        };
+        let threads = watchdog.and_then(|watchdog| {
+            named("tool-write", move || write_all(stdin, &to_write))?;
+            let tail = Arc::clone(&stderr_tail);
+            named("tool-stderr", move || keep_tail(stderr, &tail))?;
+            let reader = Reader {
+                framing,
+                outgoing: outgoing.clone(),
+                found,
+                watchdog: watchdog.clone(),
+            };
+            let child = Arc::clone(&child);
+            named("tool-read", move || reader.run(stdout, route, &child))?;
+            Ok(watchdog)
         });
-        let watchdog = match watchdog {
+        let watchdog = match threads {
             Ok(watchdog) => watchdog,
             Err(e) => {
-                child.kill();
                 child.reap();
                 return Err(e);
             }
@@ -127,14 +127,30 @@ impl<M: Send + 'static> Process<M> {
         })
     }
 
-    /// Hand a message to the writing thread; `false` when so many wait already that the child cannot
-    /// be reading.
-    pub(super) fn send(&self, message: &[u8]) -> bool {
+    /// Ask: hand `message` to the writing thread. The child is killed at `answer_by` unless it has
+    /// answered this question, or a later one, before.
+    ///
+    /// # Errors
+    /// When the child does not read what is sent to it.
+    pub(super) fn ask(
+        &self,
+        id: u64,
+        message: &[u8],
+        answer_by: Instant,
+    ) -> Result<(), NotReading> {
+        self.watchdog.expect(id, answer_by);
+        self.tell(message)
+    }
+
+    /// Hand a message that has no answer to the writing thread.
+    ///
+    /// # Errors
+    /// When the child does not read what is sent to it.
+    pub(super) fn tell(&self, message: &[u8]) -> Result<(), NotReading> {
         match self.outgoing.try_send(self.framing.encode(message)) {
-            Ok(()) => true,
             // A writer that is gone means a child that is gone: the reader says so, with the reason.
-            Err(TrySendError::Disconnected(_)) => true,
-            Err(TrySendError::Full(_)) => false,
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(NotReading),
         }
     }
 
@@ -151,16 +167,6 @@ impl<M: Send + 'static> Process<M> {
             Err(RecvTimeoutError::Timeout) => Err(NoMessage::Late),
             Err(RecvTimeoutError::Disconnected) => Err(NoMessage::Ended(self.explain("it ended"))),
         }
-    }
-
-    /// Kill the child when `at` comes, unless [`Process::spare`] is called before.
-    pub(super) fn kill_at(&self, at: Instant) {
-        self.watchdog.arm(at);
-    }
-
-    /// Take back [`Process::kill_at`].
-    pub(super) fn spare(&self) {
-        self.watchdog.disarm();
     }
 
     /// Whether the watchdog has killed the child.
@@ -188,20 +194,33 @@ impl<M: Send + 'static> Process<M> {
         if let Some(status) = status.filter(|_| !self.was_killed_as_hung()) {
             text = format!("{text} ({status})");
         }
-        let tail = locked(&self.stderr_tail);
-        let bytes: Vec<u8> = tail.iter().copied().collect();
-        drop(tail);
-        let stderr = String::from_utf8_lossy(&bytes);
-        if let Some(line) = stderr.lines().rev().find(|l| !l.trim().is_empty()) {
-            text = format!("{text}; its last words: {}", line.trim());
+        match self.last_words() {
+            Some(words) => format!("{text}; its last words: {words}"),
+            None => text,
         }
-        text
+    }
+
+    /// The last line of error output that names an error, or else the last that says anything.
+    pub(super) fn last_words(&self) -> Option<String> {
+        let bytes: Vec<u8> = locked(&self.stderr_tail).iter().copied().collect();
+        let stderr = String::from_utf8_lossy(&bytes);
+        let lines = || {
+            stderr
+                .lines()
+                .rev()
+                .map(str::trim)
+                .filter(|l| !l.is_empty())
+        };
+        let line = lines()
+            .find(|l| l.contains("rror"))
+            .or_else(|| lines().next())?;
+        Some(line.to_owned())
     }
 }
 
 impl<M> Drop for Process<M> {
     fn drop(&mut self) {
-        self.child.kill();
+        self.watchdog.close();
         self.child.reap();
     }
 }
@@ -241,38 +260,50 @@ impl ChildCell {
     }
 }
 
-struct Ended {
-    reason: String,
-    is_garbage: bool,
+/// What the reading thread holds.
+struct Reader<M> {
+    framing: Framing,
+    outgoing: SyncSender<Vec<u8>>,
+    found: SyncSender<Incoming<M>>,
+    watchdog: Watchdog,
 }
 
-fn read_all<M>(
-    stdout: impl Read,
-    framing: Framing,
-    outgoing: &SyncSender<Vec<u8>>,
-    found: &SyncSender<Incoming<M>>,
-    mut route: impl FnMut(Vec<u8>) -> Route<M>,
-) -> Ended {
-    let mut from = BufReader::with_capacity(64 << 10, stdout);
-    let (reason, is_garbage) = loop {
-        let message = match framing.read(&mut from) {
-            Ok(Some(message)) => message,
-            Ok(None) => break ("it ended".to_owned(), false),
-            Err(e) => break (e.to_string(), true),
-        };
-        match route(message) {
-            Route::Forward(message) => {
-                if found.send(Incoming::Message(message)).is_err() {
-                    break ("nobody listens any more".to_owned(), false);
-                }
+impl<M> Reader<M> {
+    fn run(self, stdout: impl Read, route: impl FnMut(Vec<u8>) -> Route<M>, child: &ChildCell) {
+        let mut from = BufReader::with_capacity(64 << 10, stdout);
+        let reason = match self.read_all(&mut from, route) {
+            Ok(reason) => reason.to_owned(),
+            Err(garbage) => {
+                child.kill();
+                garbage
             }
-            // When the child does not read, its own questions are the least of the trouble.
-            Route::Reply(bytes) => drop(outgoing.try_send(framing.encode(&bytes))),
-            Route::Drop => {}
-            Route::Garbage(problem) => break (problem, true),
+        };
+        // Nobody may be left to read it.
+        let _ = self.found.send(Incoming::Ended(reason));
+    }
+
+    /// Returns why it stopped; garbage is the error.
+    fn read_all(
+        &self,
+        from: &mut impl BufRead,
+        mut route: impl FnMut(Vec<u8>) -> Route<M>,
+    ) -> Result<&'static str, String> {
+        while let Some(message) = self.framing.read(from).map_err(|e| e.to_string())? {
+            match route(message) {
+                Route::Forward { id, message } => {
+                    self.watchdog.answered(id);
+                    if self.found.send(Incoming::Message(message)).is_err() {
+                        return Ok("nobody listens any more");
+                    }
+                }
+                // When the child does not read, its own questions are the least of the trouble.
+                Route::Reply(bytes) => drop(self.outgoing.try_send(self.framing.encode(&bytes))),
+                Route::Drop => {}
+                Route::Garbage(problem) => return Err(problem),
+            }
         }
-    };
-    Ended { reason, is_garbage }
+        Ok("it ended")
+    }
 }
 
 fn write_all(mut stdin: impl Write, to_write: &Receiver<Vec<u8>>) {
