@@ -13,6 +13,7 @@
 //! length, `L` layers, `H`/`Hk` query and key-value heads, `D` head size, `C` hidden, `F`
 //! feed-forward, `V` vocabulary. Activations are f32, row-major, one buffer per use.
 
+pub mod cpu;
 mod error;
 
 use crate::base::DType;
