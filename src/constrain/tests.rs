@@ -1,5 +1,6 @@
 //! Tests of the automata and the monitor over vocabularies small enough to check by hand.
 
+mod automaton;
 mod fixture;
 
 use expect_test::expect;
