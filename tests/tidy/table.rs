@@ -52,6 +52,7 @@ pub(crate) const CRATES: &[(&str, &[&str])] = &[
     ("minijinja", &["tokenizer"]),
     ("minijinja-contrib", &["tokenizer"]),
     ("tokenizers", &["tokenizer"]),
+    ("aho-corasick", &["tokenizer"]),
     (
         "unicode-normalization",
         &["repo", "tokenizer", "complete", "constrain"],
