@@ -91,13 +91,11 @@ impl Scan<'_> {
             b'\n' | b'\r' if !text.is_triple => drop(self.open.pop()),
             b'{' if text.is_formatted && rest.get(1) == Some(&b'{') => n_bytes = 2,
             b'{' if text.is_formatted => self.open.push(Open::Field { depth: 0 }),
-            _ if b == text.quote && text.is_triple => {
-                if rest.starts_with(&[b; 3]) {
-                    n_bytes = 3;
-                    self.open.pop();
-                }
+            _ if b == text.quote && !text.is_triple => drop(self.open.pop()),
+            _ if b == text.quote && rest.starts_with(&[b; 3]) => {
+                n_bytes = 3;
+                self.open.pop();
             }
-            _ if b == text.quote => drop(self.open.pop()),
             _ => {}
         }
         self.at += n_bytes;

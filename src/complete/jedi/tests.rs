@@ -413,3 +413,9 @@ fn real_jedi_looks_only_in_the_roots_and_the_environment() {
     check(&files, "import pk.sub\npk.sub.|", &["deep"], &[]);
     check(&[], "def f(q):\n    q.|", &[], &["real"]);
 }
+
+#[test]
+fn real_jedi_knows_the_function_s_names_where_a_statement_begins() {
+    let text = "def f(amount):\n    if amount:\n        |\n\ndef g():\n    pass\n";
+    check(&[], text, &["amount"], &["_"]);
+}
