@@ -1,6 +1,9 @@
 //! Tests of the automata and the monitor over vocabularies small enough to check by hand.
 
+mod automaton;
+
 mod fixture;
+mod monitor;
 
 use expect_test::expect;
 

@@ -24,6 +24,8 @@ pub(super) struct Runs {
 pub(super) trait Codes: Copy {
     /// Each half of 16 columns has its own scale.
     const HALVES: bool;
+    /// Bytes of a group per block when groups stream in from memory; 0 when they are in the cache.
+    const STREAMED_BYTES: usize;
     /// There are minima.
     const MINS: bool;
     /// Codes above 127 occur. Only Q8_0 has them.
@@ -78,6 +80,7 @@ macro_rules! simple {
 
         impl Codes for $name {
             const HALVES: bool = false;
+            const STREAMED_BYTES: usize = Self::LAYOUT.block_bytes();
             const MINS: bool = $mins;
 
             #[inline(always)]
@@ -163,6 +166,7 @@ impl<const FIVE: bool> QK<FIVE> {
 
 impl<const FIVE: bool> Codes for QK<FIVE> {
     const HALVES: bool = false;
+    const STREAMED_BYTES: usize = Self::LAYOUT.block_bytes();
     const MINS: bool = true;
 
     #[inline(always)]
@@ -214,6 +218,7 @@ impl Q6K {
 
 impl Codes for Q6K {
     const HALVES: bool = true;
+    const STREAMED_BYTES: usize = Self::LAYOUT.block_bytes();
     const MINS: bool = false;
 
     #[inline(always)]
@@ -262,6 +267,7 @@ pub(super) struct Panel<const HALVES: bool, const MINS: bool> {
 
 impl<const HALVES: bool, const MINS: bool> Codes for Panel<HALVES, MINS> {
     const HALVES: bool = HALVES;
+    const STREAMED_BYTES: usize = 0;
     const MINS: bool = MINS;
 
     #[inline(always)]

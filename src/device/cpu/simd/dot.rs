@@ -28,6 +28,10 @@ pub(super) struct Series {
     pub(super) out: *mut f32,
 }
 
+/// How far ahead of their use weights are asked for: the processor's own prefetching does not look past
+/// the instructions that a block takes.
+const AHEAD_BYTES: usize = 4096;
+
 struct Dot<C, const M: usize> {
     codes: C,
     runs: Runs,
@@ -87,6 +91,13 @@ unsafe fn sums<S: Lanes, C: Codes, const M: usize>(
 ) -> [S::F; M] {
     let mut sums = [s.splat(0.0); M];
     for b in 0..n_blocks {
+        if C::STREAMED_BYTES > 0 {
+            // The group, its scales, and the next group are one stream: read on steadily, ahead of use.
+            let ahead = runs.codes.wrapping_add(AHEAD_BYTES + b * C::STREAMED_BYTES);
+            for line in 0..C::STREAMED_BYTES.div_ceil(64) {
+                s.prefetch(ahead.wrapping_add(line * 64));
+            }
+        }
         // SAFETY: block `b` of the tile.
         let block = unsafe { tile.add(b * BLOCK_WORDS * M) };
         // SAFETY: items of a block, each for `M` rows.
@@ -98,9 +109,10 @@ unsafe fn sums<S: Lanes, C: Codes, const M: usize>(
             let item = if C::HALVES { NEG_SUM + 1 } else { NEG_SUM };
             ints[r] = start(s, codes, word(item, r));
         }
-        // SAFETY: block `b` of the group, here and below.
+        // SAFETY: block `b` of the group.
         let d = unsafe { codes.scale(s, runs, b) };
         for j in 0..4 {
+            // SAFETY: block `b` of the group.
             let (low, high) = unsafe { codes.pair(s, runs, b, j) };
             for r in 0..M {
                 ints[r] = s.dot(codes.wide(), ints[r], low, s.isplat(word(j, r)));
@@ -116,17 +128,20 @@ unsafe fn sums<S: Lanes, C: Codes, const M: usize>(
             sums[r] = s.fma(s.to_f(ints[r]), scale, sums[r]);
         }
         if C::MINS {
+            // SAFETY: block `b` of the group.
             let min = unsafe { codes.second(s, runs, b) };
             for r in 0..M {
                 sums[r] = s.fma(min, s.splat(float(SCALED_SUM, r)), sums[r]);
             }
         }
         if C::HALVES {
+            // SAFETY: block `b` of the group.
             let d = unsafe { codes.second(s, runs, b) };
             for r in 0..M {
                 ints[r] = start(s, codes, word(NEG_SUM + 2, r));
             }
             for j in 0..4 {
+                // SAFETY: block `b` of the group.
                 let (_, high) = unsafe { codes.pair(s, runs, b, j) };
                 for r in 0..M {
                     ints[r] = s.dot(codes.wide(), ints[r], high, s.isplat(word(4 + j, r)));

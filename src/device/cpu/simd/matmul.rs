@@ -452,7 +452,7 @@ fn activate<S: Lanes>(s: S, x: S::F, act: Activation) -> S::F {
         Activation::GeluTanh => {
             // x/2 · (1 + tanh u) = x · sigmoid(2u), u = √(2/π) · (x + 0.044715 x³).
             let cubic = s.mul(s.mul(x, x), s.mul(x, s.splat(0.044_715)));
-            let two_u = s.mul(s.add(x, cubic), s.splat(1.595_769_1));
+            let two_u = s.mul(s.add(x, cubic), s.splat(1.595_769));
             s.div(x, s.add(one, s.exp(neg(two_u))))
         }
     }

@@ -57,6 +57,11 @@ impl GroupLayout {
         }
     }
 
+    /// Bytes of a group per block.
+    pub(super) const fn block_bytes(self) -> usize {
+        self.code_bytes + self.scale_bytes + self.super_bytes.div_ceil(8)
+    }
+
     /// Offset of the scales, of the supers, and the whole size of a group.
     pub(super) const fn offsets(self, n_blocks: usize) -> (usize, usize, usize) {
         let scales = n_blocks * self.code_bytes;

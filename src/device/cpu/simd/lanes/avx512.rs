@@ -145,6 +145,10 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch(self, p: *const u8) {
+        isa!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
+    }
+    #[inline(always)]
     unsafe fn load(self, p: *const f32) -> Self::F {
         isa!(_mm512_loadu_ps(p))
     }

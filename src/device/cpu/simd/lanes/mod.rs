@@ -154,6 +154,8 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     /// 2^a for integers −126..=127.
     fn exp2i(self, a: Self::I) -> Self::F;
 
+    /// Ask for the cache line at `p`, which need not be memory.
+    fn prefetch(self, p: *const u8);
     /// # Safety
     /// See the trait.
     unsafe fn load(self, p: *const f32) -> Self::F;

@@ -170,6 +170,8 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
+    fn prefetch(self, _p: *const u8) {}
+    #[inline(always)]
     unsafe fn load(self, p: *const f32) -> Self::F {
         // SAFETY: the caller owns 16 elements there.
         unsafe { p.cast::<Self::F>().read_unaligned() }
