@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use unicode_normalization::UnicodeNormalization;
 
 use super::CompletionBenchError;
 
@@ -123,10 +122,7 @@ impl Overlay {
         let (Some(before), Some(cut), Some(after)) = parts else {
             return Err(stale(path, position));
         };
-        // The sampler compares names as Python does: in NFKC.
-        let n_chars = position.name.chars().count();
-        let written: String = cut.chars().take(n_chars).nfkc().collect();
-        if !written.starts_with(position.name.as_str()) {
+        if !cut.starts_with(position.name.as_str()) {
             return Err(stale(path, position));
         }
         let text = format!("{before}{after}");
