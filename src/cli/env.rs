@@ -16,7 +16,14 @@ pub(super) struct Environment {
 
 impl Environment {
     pub(super) fn read() -> Self {
-        let path = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        Self { home: path("TETHER_HOME"), python: path("TETHER_PYTHON") }
+        let path = |name: &str| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
+        Self {
+            home: path("TETHER_HOME"),
+            python: path("TETHER_PYTHON"),
+        }
     }
 }

@@ -85,6 +85,10 @@ impl ModelArgs {
 
     fn files(&self, _env: &Environment) -> anyhow::Result<ModelFiles> {
         let path = PathBuf::from(&self.model);
-        Ok(if path.is_dir() { ModelFiles::Folder(path) } else { ModelFiles::Gguf(path) })
+        Ok(if path.is_dir() {
+            ModelFiles::Folder(path)
+        } else {
+            ModelFiles::Gguf(path)
+        })
     }
 }

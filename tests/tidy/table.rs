@@ -45,7 +45,7 @@ pub(crate) const CRATES: &[(&str, &[&str])] = &[
     ("serde", SPEAKS_JSON),
     ("serde_json", SPEAKS_JSON),
     ("toml", &["runtime", "cli"]),
-    ("sha2", &["format", "runtime"]),
+    ("sha2", &["format", "runtime", "bench"]),
     ("tempfile", &["sandbox", "runtime"]),
     ("hf-hub", &["runtime"]),
     ("zip", &["runtime"]),
