@@ -7,5 +7,14 @@
 
 pub mod base;
 pub mod cli;
+pub mod complete;
 pub mod constrain;
 pub mod device;
+pub mod engine;
+pub mod format;
+pub mod kv;
+pub mod model;
+pub mod profile;
+pub mod runtime;
+pub mod sandbox;
+pub mod tokenizer;

@@ -211,6 +211,18 @@ impl PythonLexer {
         )
     }
 
+    /// Whether a line that begins here belongs to a string, a bracket or a replacement field.
+    pub fn is_inside(&self) -> bool {
+        self.n_brackets > 0
+            || !self.fields.is_empty()
+            || matches!(self.mode, Mode::Opening { .. } | Mode::Text { .. } | Mode::Spec)
+    }
+
+    /// Whether a line end here is taken back by a backslash.
+    pub fn is_continued(&self) -> bool {
+        matches!(self.mode, Mode::Continuation { .. })
+    }
+
     /// Whether the last byte belongs to an identifier or number.
     pub fn in_word(&self) -> bool {
         matches!(self.mode, Mode::Word(_) | Mode::Number(_))

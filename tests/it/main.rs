@@ -1,1 +1,3 @@
 //! The one integration binary: what a user sees, through the library and the program.
+
+mod fuzz;

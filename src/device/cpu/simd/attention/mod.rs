@@ -1,0 +1,584 @@
+//! Attention over the paged cache: online softmax over chunks of keys, for tiles of query rows.
+//!
+//! # Place
+//! Part of `device::cpu::simd`. Reads `cache`; the arithmetic is in `kernel`.
+//! # Invariants
+//! A row meets its keys in chunks of up to 32 within a block, in order; every [`SPLIT_CHUNKS`] chunks a part
+//! is closed and joined to the parts before it. Both are fixed by the row's own keys, so a row gets the same
+//! bits alone or in a tile, and whether the parts are computed by one thread or by several.
+//! # Sources
+//! Online softmax in tiles: Dao et al. 2022, arXiv:2205.14135; splitting keys between threads: the
+//! "Flash-Decoding" note of the same authors, 2023.
+#![allow(unsafe_code)] // scratch and outputs are divided between threads as raw pointers
+
+mod kernel;
+
+use std::marker::PhantomData;
+
+use self::kernel::{CHUNK, Join, Multiply, Running, Softmax, Sums, Total, Widen};
+use super::cache::Cache;
+use super::dot::{Brain, Element, Half, Single};
+use super::lanes::{Isa, LANES, dispatch};
+use super::memory::Floats;
+use crate::device::cpu::pool::{Pieces, Pool, RegionPanicked};
+use crate::device::{Attention, DeviceError, KvType, SeqRows, StepRows};
+
+/// Chunks of one part.
+const SPLIT_CHUNKS: usize = 4;
+/// Most query rows (rows of the step × heads of a group) of a tile.
+const TILE_ROWS: usize = 48;
+/// With more query rows than this, keys and values are widened to f32 once for all of them.
+const WIDEN_ROWS: usize = 8;
+/// Multiplications below which one thread is quicker than a meeting of several.
+const SERIAL_WORK: usize = 1 << 17;
+
+/// Scratch of one thread: see [`Own::carve`].
+pub(super) struct Scratch {
+    own: Vec<Floats>,
+    parts: Floats,
+}
+
+impl Scratch {
+    pub(super) fn new(n_threads: usize) -> Result<Self, DeviceError> {
+        let what = "scratch for attention";
+        let own = (0..n_threads).map(|_| Floats::new(0, what));
+        Ok(Self {
+            own: own.collect::<Result<_, _>>()?,
+            parts: Floats::new(0, what)?,
+        })
+    }
+
+    /// Make room for heads of `head_dim` elements, of which `group` share keys.
+    pub(super) fn reserve(&mut self, head_dim: usize, group: usize) -> Result<(), DeviceError> {
+        for own in &mut self.own {
+            own.reserve(Own::len(head_dim, group), "scratch for attention")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn n_bytes(&self) -> u64 {
+        let own: usize = self.own.iter().map(Floats::len).sum();
+        (own + self.parts.len()) as u64 * 4
+    }
+}
+
+/// Pieces of a thread's scratch.
+#[derive(Clone, Copy)]
+struct Own {
+    queries: *mut f32, // [M, D]
+    scores: *mut f32,  // [M, CHUNK]
+    keys: *mut f32,    // [D, CHUNK]
+    values: *mut f32,  // [CHUNK, D↑16]
+    running: Running,
+    part: Sums,
+    whole: Sums,
+}
+
+impl Own {
+    fn rows(group: usize) -> usize {
+        TILE_ROWS.max(group).next_multiple_of(LANES)
+    }
+
+    fn len(head_dim: usize, group: usize) -> usize {
+        let (m, d) = (Self::rows(group), head_dim.next_multiple_of(LANES));
+        m * (3 * d + CHUNK + LANES + 6) + 2 * CHUNK * d
+    }
+
+    fn carve(floats: &Floats, head_dim: usize, group: usize) -> Self {
+        let (m, d) = (Self::rows(group), head_dim.next_multiple_of(LANES));
+        assert!(floats.len() >= Self::len(head_dim, group));
+        let mut at = 0;
+        let mut take = |n: usize| {
+            let p = floats.ptr().wrapping_add(at);
+            at += n;
+            p
+        };
+        Self {
+            queries: take(m * d),
+            scores: take(m * CHUNK),
+            keys: take(d * CHUNK),
+            values: take(CHUNK * d),
+            running: Running {
+                largest: take(m),
+                lanes: take(m * LANES),
+                alpha: take(m),
+            },
+            part: Sums {
+                values: take(m * d),
+                largest: take(m),
+                total: take(m),
+            },
+            whole: Sums {
+                values: take(m * d),
+                largest: take(m),
+                total: take(m),
+            },
+        }
+    }
+}
+
+/// Attention of one layer for a step.
+pub(super) struct Job<'a> {
+    pub(super) isa: Isa,
+    pub(super) spec: &'a Attention,
+    pub(super) cache: &'a Cache,
+    pub(super) layer: usize,
+    pub(super) step: &'a StepRows<'a>,
+    /// `[T, (H + 2·Hk) · D]`
+    pub(super) qkv: *const f32,
+    /// `[T, H · D]`
+    pub(super) out: *mut f32,
+}
+
+// SAFETY: `qkv` is only read, and `out` is divided between the items of `run`.
+unsafe impl Sync for Job<'_> {}
+
+/// Rows of one sequence that share a key-value head.
+#[derive(Clone, Copy)]
+struct Item<'a> {
+    seq: &'a SeqRows<'a>,
+    first: usize,
+    n_rows: usize,
+    kv_head: usize,
+}
+
+/// Compute `job` on all threads.
+pub(super) fn run(
+    pool: &mut Pool,
+    scratch: &mut Scratch,
+    job: &Job<'_>,
+) -> Result<Result<(), DeviceError>, RegionPanicked> {
+    let group = job.group();
+    let d = job.spec.head_dim;
+    let n_items = job.n_items();
+    let work: usize = job
+        .step
+        .seqs
+        .iter()
+        .map(|s| s.n_rows * (s.past + s.n_rows))
+        .sum();
+    let work = work * job.spec.n_heads * d;
+    if work <= SERIAL_WORK || pool.n_threads() == 1 {
+        let own = Own::carve(&scratch.own[0], d, group);
+        for i in 0..n_items {
+            job.whole(&job.item(i), &own);
+        }
+        return Ok(Ok(()));
+    }
+    if n_items >= 4 * pool.n_threads() {
+        let pieces = Pieces::new(n_items, pool.n_threads() * 4, 1);
+        let scratch = &*scratch;
+        pool.run(&|thread| {
+            let own = Own::carve(&scratch.own[thread], d, group);
+            while let Some(piece) = pieces.claim() {
+                for i in piece {
+                    // The last rows of a sequence see the most keys: begin with them.
+                    job.whole(&job.item(n_items - 1 - i), &own);
+                }
+            }
+        })?;
+        return Ok(Ok(()));
+    }
+    // Few items: several threads share one, part by part.
+    let n_splits = |item: &Item<'_>| job.splits(item).len();
+    let most = (0..n_items)
+        .map(|i| n_splits(&job.item(i)))
+        .max()
+        .unwrap_or(0);
+    let part_len = Own::rows(group) * (d.next_multiple_of(LANES) + 2);
+    if let Err(e) = scratch
+        .parts
+        .reserve(n_items * most * part_len, "parts of attention")
+    {
+        return Ok(Err(e));
+    }
+    let parts = scratch.parts.ptr() as usize;
+    let part = |i: usize, split: usize| {
+        let m = Own::rows(group);
+        let start = (parts as *mut f32).wrapping_add((i * most + split) * part_len);
+        Sums {
+            largest: start,
+            total: start.wrapping_add(m),
+            values: start.wrapping_add(2 * m),
+        }
+    };
+    let pieces = Pieces::new(n_items * most, pool.n_threads() * 4, 1);
+    {
+        let scratch = &*scratch;
+        pool.run(&|thread| {
+            let own = Own::carve(&scratch.own[thread], d, group);
+            while let Some(piece) = pieces.claim() {
+                for i in piece {
+                    let (i, split) = (i / most, i % most);
+                    let item = job.item(i);
+                    let splits = job.splits(&item);
+                    if split < splits.len() {
+                        job.load_queries(&item, &own);
+                        job.part(&item, splits.start + split, &own, part(i, split));
+                    }
+                }
+            }
+        })?;
+    }
+    let own = Own::carve(&scratch.own[0], d, group);
+    for i in 0..n_items {
+        let item = job.item(i);
+        job.start_whole(&item, &own);
+        for split in 0..n_splits(&item) {
+            job.join(&item, &own, part(i, split));
+        }
+        job.finish(&item, &own);
+    }
+    Ok(Ok(()))
+}
+
+impl<'a> Job<'a> {
+    fn group(&self) -> usize {
+        self.spec.n_heads / self.spec.n_kv_heads
+    }
+
+    /// Rows of the step in a tile.
+    fn tile(&self) -> usize {
+        (TILE_ROWS / self.group()).max(1)
+    }
+
+    fn n_items(&self) -> usize {
+        let tiles = |s: &SeqRows<'_>| s.n_rows.div_ceil(self.tile());
+        self.step.seqs.iter().map(tiles).sum::<usize>() * self.spec.n_kv_heads
+    }
+
+    fn item(&self, i: usize) -> Item<'a> {
+        let (mut tile, kv_head) = (i / self.spec.n_kv_heads, i % self.spec.n_kv_heads);
+        for seq in self.step.seqs {
+            let n_tiles = seq.n_rows.div_ceil(self.tile());
+            if tile < n_tiles {
+                let first = tile * self.tile();
+                let n_rows = (seq.n_rows - first).min(self.tile());
+                return Item {
+                    seq,
+                    first,
+                    n_rows,
+                    kv_head,
+                };
+            }
+            tile -= n_tiles;
+        }
+        unreachable!("items are below n_items")
+    }
+
+    /// Cached keys that some row of the item sees: from, to.
+    fn key_range(&self, item: &Item<'_>) -> (usize, usize) {
+        let seq = item.seq;
+        let to = match seq.tree {
+            Some(_) => seq.past + seq.n_rows,
+            None => seq.past + item.first + item.n_rows,
+        };
+        let from = (item.first..item.first + item.n_rows)
+            .map(|r| self.first_key(seq, r))
+            .min();
+        (from.unwrap_or(0), to)
+    }
+
+    /// The first cached key inside the window of row `row`.
+    fn first_key(&self, seq: &SeqRows<'_>, row: usize) -> usize {
+        let position = match seq.tree {
+            Some(_) => self.step.positions[seq.first_row + row] as usize,
+            None => seq.past + row,
+        };
+        self.spec
+            .window
+            .map_or(0, |w| (position + 1).saturating_sub(w))
+    }
+
+    fn chunks_per_block(&self) -> usize {
+        self.cache.key_stride().div_ceil(CHUNK)
+    }
+
+    fn chunk_of(&self, key: usize) -> usize {
+        let n = self.cache.shape.block_tokens;
+        key / n * self.chunks_per_block() + key % n / CHUNK
+    }
+
+    fn splits(&self, item: &Item<'_>) -> std::ops::Range<usize> {
+        let (from, to) = self.key_range(item);
+        if from >= to {
+            return 0..0;
+        }
+        self.chunk_of(from) / SPLIT_CHUNKS..self.chunk_of(to - 1) / SPLIT_CHUNKS + 1
+    }
+
+    fn whole(&self, item: &Item<'_>, own: &Own) {
+        self.load_queries(item, own);
+        self.start_whole(item, own);
+        for split in self.splits(item) {
+            self.part(item, split, own, own.part);
+            self.join(item, own, own.part);
+        }
+        self.finish(item, own);
+    }
+
+    /// Gather the queries of an item, scaled. Row `r · group + h`.
+    fn load_queries(&self, item: &Item<'_>, own: &Own) {
+        let (d, group) = (self.spec.head_dim, self.group());
+        let width = (self.spec.n_heads + 2 * self.spec.n_kv_heads) * d;
+        for r in 0..item.n_rows {
+            let t = item.seq.first_row + item.first + r;
+            for h in 0..group {
+                let from = self
+                    .qkv
+                    .wrapping_add(t * width + (item.kv_head * group + h) * d);
+                let to = own.queries.wrapping_add((r * group + h) * d);
+                for i in 0..d {
+                    // SAFETY: row `t` of the step's buffer, and this thread's scratch.
+                    unsafe { *to.add(i) = *from.add(i) * self.spec.scale };
+                }
+            }
+        }
+    }
+
+    fn start_whole(&self, item: &Item<'_>, own: &Own) {
+        for r in 0..item.n_rows * self.group() {
+            // SAFETY: this thread's scratch.
+            unsafe { *own.whole.total.add(r) = 0.0 };
+        }
+    }
+
+    fn join(&self, item: &Item<'_>, own: &Own, later: Sums) {
+        let join = Join {
+            n_rows: item.n_rows * self.group(),
+            n_vectors: self.cache.value_stride() / LANES,
+            into: own.whole,
+            later,
+        };
+        dispatch(self.isa, join);
+    }
+
+    /// Write the outputs of an item.
+    fn finish(&self, item: &Item<'_>, own: &Own) {
+        let (d, group, stride) = (self.spec.head_dim, self.group(), self.cache.value_stride());
+        for r in 0..item.n_rows {
+            let t = item.seq.first_row + item.first + r;
+            for h in 0..group {
+                let m = r * group + h;
+                let to = t * self.spec.n_heads * d + (item.kv_head * group + h) * d;
+                // SAFETY: this thread's scratch, and outputs that belong to this item.
+                unsafe {
+                    let total = *own.whole.total.add(m);
+                    // A row that sees nothing (an empty tree row) attends to nothing.
+                    let scale = if total > 0.0 { 1.0 / total } else { 0.0 };
+                    for i in 0..d {
+                        let sum = if total == 0.0 {
+                            0.0
+                        } else {
+                            *own.whole.values.add(m * stride + i)
+                        };
+                        *self.out.add(to + i) = sum * scale;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sums over the keys of one part, into `sums`.
+    fn part(&self, item: &Item<'_>, split: usize, own: &Own, sums: Sums) {
+        match self.cache.shape.dtype {
+            KvType::F32 => self.part_of::<Single>(item, split, own, sums),
+            KvType::F16 => self.part_of::<Half>(item, split, own, sums),
+            KvType::BF16 => self.part_of::<Brain>(item, split, own, sums),
+        }
+    }
+
+    fn part_of<E: Element>(&self, item: &Item<'_>, split: usize, own: &Own, sums: Sums) {
+        let m = item.n_rows * self.group();
+        let value_stride = self.cache.value_stride();
+        // SAFETY: this thread's scratch, and a part that belongs to this thread.
+        unsafe {
+            for r in 0..m {
+                *own.running.largest.add(r) = f32::NEG_INFINITY;
+            }
+            std::ptr::write_bytes(own.running.lanes, 0, m * LANES);
+            std::ptr::write_bytes(sums.values, 0, m * value_stride);
+        }
+        let (from, to) = self.key_range(item);
+        let per_block = self.chunks_per_block();
+        let first = (split * SPLIT_CHUNKS).max(self.chunk_of(from));
+        let last = ((split + 1) * SPLIT_CHUNKS).min(self.chunk_of(to - 1) + 1);
+        for chunk in first..last {
+            let (block, offset) = (chunk / per_block, chunk % per_block * CHUNK);
+            let n_tokens = self.cache.shape.block_tokens;
+            let key = block * n_tokens + offset;
+            let n_keys = (n_tokens - offset).min(CHUNK).min(to.saturating_sub(key));
+            if n_keys > 0 {
+                let physical = item.seq.blocks[block] as usize;
+                self.chunk::<E>(item, key, n_keys, (physical, offset), own, sums);
+            }
+        }
+        // SAFETY: this thread's scratch, and a part that belongs to this thread.
+        unsafe { std::ptr::copy_nonoverlapping(own.running.largest, sums.largest, m) };
+        let total = Total {
+            n_rows: m,
+            lanes: own.running.lanes,
+            total: sums.total,
+        };
+        dispatch(self.isa, total);
+    }
+
+    fn chunk<E: Element>(
+        &self,
+        item: &Item<'_>,
+        key: usize,
+        n_keys: usize,
+        (block, offset): (usize, usize),
+        own: &Own,
+        sums: Sums,
+    ) {
+        let (d, group) = (self.spec.head_dim, self.group());
+        let m = item.n_rows * group;
+        let (key_stride, value_stride) = (self.cache.key_stride(), self.cache.value_stride());
+        let mut visible = [0u32; TILE_ROWS];
+        let mut wide = Vec::new();
+        let visible = if m <= TILE_ROWS {
+            &mut visible[..m]
+        } else {
+            wide.resize(m, 0);
+            &mut wide[..]
+        };
+        for r in 0..item.n_rows {
+            let bits = self.visible(item.seq, item.first + r, key, n_keys);
+            visible[r * group..(r + 1) * group].fill(bits);
+        }
+        let keys = self.cache.keys(self.layer, block, item.kv_head);
+        let keys = keys.wrapping_add(offset * E::BYTES).cast_const();
+        let values = self.cache.values(self.layer, block, item.kv_head);
+        let values = values
+            .wrapping_add(offset * value_stride * E::BYTES)
+            .cast_const();
+        let n_lanes = (key_stride - offset).min(CHUNK) / LANES;
+        if m > WIDEN_ROWS && E::BYTES < 4 {
+            let element = PhantomData::<E>;
+            dispatch(
+                self.isa,
+                Widen {
+                    element,
+                    n_rows: d,
+                    n_vectors: n_lanes,
+                    from: keys,
+                    from_stride: key_stride,
+                    to: own.keys,
+                    to_stride: CHUNK,
+                },
+            );
+            dispatch(
+                self.isa,
+                Widen {
+                    element,
+                    n_rows: n_keys,
+                    n_vectors: value_stride / LANES,
+                    from: values,
+                    from_stride: value_stride,
+                    to: own.values,
+                    to_stride: value_stride,
+                },
+            );
+            self.scores::<Single>(m, own.keys.cast_const().cast(), CHUNK, n_lanes, own);
+            self.soften(visible, own);
+            self.weigh::<Single>(m, n_keys, own.values.cast_const().cast(), own, sums);
+        } else {
+            self.scores::<E>(m, keys, key_stride, n_lanes, own);
+            self.soften(visible, own);
+            self.weigh::<E>(m, n_keys, values, own, sums);
+        }
+    }
+
+    /// Bit `i`: row `row` sees key `key + i`.
+    fn visible(&self, seq: &SeqRows<'_>, row: usize, key: usize, n_keys: usize) -> u32 {
+        let below = |n: usize| ((1u64 << n.min(CHUNK)) - 1) as u32;
+        let from = self.first_key(seq, row).saturating_sub(key);
+        let Some(tree) = seq.tree else {
+            let to = (seq.past + row + 1).saturating_sub(key).min(n_keys);
+            return below(to) & !below(from);
+        };
+        let mut bits = below(seq.past.saturating_sub(key).min(n_keys)) & !below(from);
+        let positions = &self.step.positions[seq.first_row..][..seq.n_rows];
+        let words = seq.n_rows.div_ceil(64);
+        for i in seq.past.saturating_sub(key).min(n_keys)..n_keys {
+            let own = key + i - seq.past;
+            let near = self
+                .spec
+                .window
+                .is_none_or(|w| (positions[row] as usize) < positions[own] as usize + w);
+            if near && tree[row * words + own / 64] >> (own % 64) & 1 == 1 {
+                bits |= 1 << i;
+            }
+        }
+        bits
+    }
+
+    fn scores<E: Element>(
+        &self,
+        m: usize,
+        b: *const u8,
+        b_stride: usize,
+        n_lanes: usize,
+        own: &Own,
+    ) {
+        let d = self.spec.head_dim;
+        macro_rules! multiply {
+            ($v:literal) => {
+                Multiply::<E, $v> {
+                    element: PhantomData,
+                    n_rows: m,
+                    n_k: d,
+                    a: own.queries,
+                    a_stride: d,
+                    b,
+                    b_stride,
+                    c: own.scores,
+                    c_stride: CHUNK,
+                    alpha: None,
+                }
+            };
+        }
+        if n_lanes == 2 {
+            dispatch(self.isa, multiply!(2));
+        } else {
+            dispatch(self.isa, multiply!(1));
+        }
+    }
+
+    fn soften(&self, visible: &[u32], own: &Own) {
+        let softmax = Softmax {
+            scores: own.scores,
+            visible,
+            running: own.running,
+        };
+        dispatch(self.isa, softmax);
+    }
+
+    fn weigh<E: Element>(&self, m: usize, n_keys: usize, values: *const u8, own: &Own, sums: Sums) {
+        let stride = self.cache.value_stride();
+        for first in (0..stride).step_by(2 * LANES) {
+            macro_rules! multiply {
+                ($v:literal) => {
+                    Multiply::<E, $v> {
+                        element: PhantomData,
+                        n_rows: m,
+                        n_k: n_keys,
+                        a: own.scores,
+                        a_stride: CHUNK,
+                        b: values.wrapping_add(first * E::BYTES),
+                        b_stride: stride,
+                        c: sums.values.wrapping_add(first),
+                        c_stride: stride,
+                        alpha: Some(own.running.alpha),
+                    }
+                };
+            }
+            if first + 2 * LANES <= stride {
+                dispatch(self.isa, multiply!(2));
+            } else {
+                dispatch(self.isa, multiply!(1));
+            }
+        }
+    }
+}
