@@ -7,4 +7,6 @@
 
 pub mod base;
 pub mod cli;
+pub mod complete;
 pub mod device;
+pub mod repo;
