@@ -19,3 +19,5 @@ pub mod profile;
 pub mod runtime;
 pub mod sandbox;
 pub mod tokenizer;
+pub mod device;
+pub mod repo;
