@@ -9,12 +9,14 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::path::Path;
+use tether::repo::{Project, ProjectConfig};
 use tether::runtime::{LoadConfig, Model, ModelFiles};
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["score", model, windows] => score(Path::new(model), Path::new(windows))?,
+        ["index", directory] => index(Path::new(directory))?,
         _ => anyhow::bail!("usage: measure score MODEL.gguf WINDOWS.json | measure index DIRECTORY"),
     };
     println!("{result}");
@@ -41,3 +43,18 @@ fn score(model: &Path, windows: &Path) -> anyhow::Result<Value> {
     Ok(json!({ "windows": scored }))
 }
 
+/// Index a folder several times, on one thread, files in the page cache.
+fn index(directory: &Path) -> anyhow::Result<Value> {
+    let mut seconds = Vec::new();
+    let mut n_lines = 0;
+    for _ in 0..4 {
+        let mut config = ProjectConfig::new(directory);
+        config.n_threads = 1;
+        let started = std::time::Instant::now();
+        let (_project, report) = Project::open(config)?;
+        seconds.push(started.elapsed().as_secs_f64());
+        n_lines = report.n_lines;
+    }
+    seconds.remove(0); // the first one fills the page cache
+    Ok(json!({ "n_lines": n_lines, "seconds": seconds }))
+}

@@ -14,9 +14,13 @@ mod name;
 mod project;
 mod scope;
 mod source;
+mod symbol;
 mod syntax;
+mod validity;
 
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};
 pub use error::{RepoError, SkipReason, Skipped};
 pub use project::{IndexReport, Project, ProjectConfig, Snapshot};
+pub use symbol::FunctionInfo;
+pub use validity::first_syntax_error;
