@@ -14,9 +14,11 @@ mod name;
 mod project;
 mod scope;
 mod source;
+mod symbol;
 mod syntax;
 
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};
 pub use error::{RepoError, SkipReason, Skipped};
 pub use project::{IndexReport, Project, ProjectConfig, Snapshot};
+pub use symbol::FunctionInfo;

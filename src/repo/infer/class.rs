@@ -318,6 +318,20 @@ impl World<'_> {
         }
     }
 
+    /// Does a class describe the keys of a dictionary?
+    fn is_typed_dict(&self, class: ClassKey) -> bool {
+        self.mro(class).entries.iter().any(|e| {
+            let (Some(env), Some(id)) = (self.class_env(e.class), e.class.class()) else { return false };
+            let ast = &env.file.ast;
+            ast.args(ast.class(id).args).iter().any(|a| {
+                matches!(
+                    ast.kind(a.value),
+                    ExprKind::Name(Name::TYPED_DICT) | ExprKind::Attribute { name: Name::TYPED_DICT, .. }
+                )
+            })
+        })
+    }
+
     /// The method resolution order; `object` last.
     pub(crate) fn mro(&self, class: ClassKey) -> Arc<Mro> {
         if let Some(known) = self.mros.borrow().get(&class) {
@@ -555,8 +569,11 @@ impl World<'_> {
             return own;
         };
         let file = &env.file;
+        let is_typed_dict = self.is_typed_dict(class);
         for binding in file.scopes.all(env.scope) {
             match binding.kind {
+                // Keys are not attributes.
+                BindKind::Annotated { .. } if is_typed_dict => {}
                 BindKind::Deleted | BindKind::TypeParam { .. } => {
                     own.names.remove(&binding.name);
                 }

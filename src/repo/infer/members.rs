@@ -177,7 +177,7 @@ impl World<'_> {
     fn decorated_openness(&self, class: ClassKey, out: &mut Members) {
         for entry in &self.mro(class).entries {
             let (Some(env), Some(id)) = (self.class_env(entry.class), entry.class.class()) else { continue };
-            if env.file.ast.class(id).decorators.is_empty() {
+            if env.file.ast.class(id).decorators.is_empty() || entry.class.file.is_library() {
                 continue;
             }
             let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
