@@ -12,6 +12,8 @@ mod layout;
 mod library;
 mod name;
 mod project;
+#[cfg(test)]
+mod replay;
 mod scope;
 mod source;
 mod symbol;

@@ -252,6 +252,11 @@ impl World<'_> {
 
     /// What one binding gives its name.
     pub(super) fn binding(&self, env: &Env, binding: &Binding) -> TySet {
+        if env.scope == ScopeId::MODULE
+            && let Some(form) = self.typing_form(env.file.module_name, binding.name)
+        {
+            return form;
+        }
         match binding.kind {
             BindKind::Deleted => return TySet::empty(),
             BindKind::Class(class) => {
@@ -267,11 +272,6 @@ impl World<'_> {
 
     fn binding_value(&self, env: &Env, binding: &Binding) -> TySet {
         let ast = &env.file.ast;
-        if env.scope == ScopeId::MODULE
-            && let Some(form) = self.typing_form(env.file.module_name, binding.name)
-        {
-            return form;
-        }
         match binding.kind {
             BindKind::Param { func, param } => self.parameter(env, func, param),
             BindKind::Target { root, value, source } => {
@@ -439,6 +439,23 @@ impl World<'_> {
             Some(value) if matches!(ast.kind(value), ExprKind::None) => declared.joined(TySet::none()),
             Some(value) if declared.unknown && declared.items.is_empty() => {
                 self.expr(env, value).with_unknown()
+            }
+            // `current_app: Flask = LocalProxy(…)`: what is assigned is not what is declared.
+            Some(value) if matches!(ast.kind(value), ExprKind::Call { .. }) => {
+                let assigned = self.expr(env, value);
+                let mut declared = declared;
+                for ty in assigned.items {
+                    if let Ty::Instance { class, .. } = &ty
+                        && !declared.items.iter().any(|d| {
+                            !matches!(d, Ty::Instance { .. })
+                                || self.class_of(d).is_some_and(|d| self.is_subclass(*class, d) || self.is_protocol(d))
+                        })
+                        && self.own(*class).has_class_level(Name::GETATTR_METHOD)
+                    {
+                        declared.add(ty);
+                    }
+                }
+                declared
             }
             _ => declared,
         }
