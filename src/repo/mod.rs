@@ -15,6 +15,7 @@ mod project;
 #[cfg(test)]
 mod replay;
 mod scope;
+mod session;
 mod source;
 mod symbol;
 mod syntax;
@@ -23,4 +24,5 @@ pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};
 pub use error::{RepoError, SkipReason, Skipped};
 pub use project::{IndexReport, Project, ProjectConfig, Snapshot};
+pub use session::Session;
 pub use symbol::FunctionInfo;

@@ -69,6 +69,7 @@ fn evaluate(list: &str) {
         config.python = PythonChoice::Path("/work/pkgs-venv/bin/python".into());
         let (project, report) = Project::open(config).unwrap();
         let snapshot = project.snapshot();
+        let mut session = super::Session::new(std::sync::Arc::new(project));
         let mut functions: Vec<(std::sync::Arc<File>, FuncId)> = Vec::new();
         for file in snapshot.files.iter().flatten() {
             for f in 0..file.ast.functions.len() as u32 {
@@ -92,7 +93,7 @@ fn evaluate(list: &str) {
                 let mut text = file.text[..start].to_owned();
                 text.push_str(&file.text[node.span.end as usize..]);
                 let t = Instant::now();
-                let found = snapshot.names_at(&file.path, &text, start, Some(t + Duration::from_secs(5)), project.source_roots());
+                let found = session.names_at(&file.path, &text, start, Some(t + Duration::from_secs(5)));
                 times.push(t.elapsed());
                 let offered = found.names.iter().any(|c| &*c.name == truth);
                 for key in [if member { "member" } else { "name" }, if on_self { "self" } else { "" }] {

@@ -92,6 +92,10 @@ impl World<'_> {
         let mut constraints: Option<flow::Constraints> = None;
         while let Some(id) = at {
             let scope = scopes.scope(id);
+            if id == ScopeId::MODULE && file.parent.is_some() {
+                // A part of a file: its own top level is that of the scope around it.
+                break;
+            }
             let bindings = scopes.of(id, name);
             let is_class = matches!(scope.kind, ScopeKind::Class(_));
             let visible = first || !is_class || bindings.iter().any(|b| matches!(b.kind, BindKind::TypeParam { .. }));
@@ -118,9 +122,19 @@ impl World<'_> {
         let found = match file.parent {
             Some((outer, scope)) => {
                 let outer = Env { file: self.file(outer), scope, receiver: env.receiver, frames: None };
-                let skip_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
-                let start = if skip_class { outer.file.scopes.scope(scope).parent } else { Some(scope) };
-                self.lookup(&outer.in_scope(start.unwrap_or(ScopeId::MODULE)), name, None)
+                let is_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
+                // A quoted annotation sees the class body around it, a method does not.
+                let start = match outer.file.scopes.scope(scope).parent {
+                    Some(parent) if is_class && file.id == FileId::FRAGMENT => parent,
+                    _ => scope,
+                };
+                let mut found = self.lookup(&outer.in_scope(start), name, None);
+                // Globals that the function being written assigns.
+                let is_global = |b: &&Binding| b.eval_scope != ScopeId::MODULE;
+                for binding in scopes.of(ScopeId::MODULE, name).iter().filter(is_global) {
+                    found.join(self.binding(&env.in_scope(ScopeId::MODULE), binding));
+                }
+                found
             }
             None => self.module_or_builtin(env, name),
         };
