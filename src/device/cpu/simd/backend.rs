@@ -8,8 +8,10 @@ use std::num::NonZeroUsize;
 
 use super::attention;
 use super::cache::Cache;
+use super::finish::Finish;
 use super::lanes::Isa;
-use super::matmul::{self, Finish, Matrix, Product};
+use super::machine;
+use super::matmul::{self, Matrix, Product};
 use super::memory::{Arena, Floats};
 use super::rope::{self, Angles};
 use super::rows::Prepare;
@@ -68,7 +70,7 @@ impl CpuBackend {
                 problem: format!("this machine has {}", Isa::best().name()),
             });
         }
-        let pool = Pool::new(threads.unwrap_or_else(default_threads));
+        let pool = Pool::new(threads.unwrap_or_else(machine::default_threads));
         let n_threads = pool.n_threads();
         Ok(Self {
             isa,
@@ -163,11 +165,6 @@ impl CpuBackend {
     }
 }
 
-/// One thread per core that this process may use; hyper-threads of one core share its vector units.
-fn default_threads() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
 fn lost(_: RegionPanicked) -> DeviceError {
     DeviceError::Lost {
         device: "cpu",
@@ -189,7 +186,9 @@ impl Backend for CpuBackend {
     }
 
     fn description(&self) -> String {
-        format!("{}, {} threads", self.isa.name(), self.pool.n_threads())
+        let (name, n) = (machine::name(), self.pool.n_threads());
+        let threads = if n == 1 { "thread" } else { "threads" };
+        format!("{name}, {}, {n} {threads}", self.isa.name())
     }
 
     fn matrix(
@@ -274,9 +273,10 @@ impl Backend for CpuBackend {
         let cols = self.matrices[table.0 as usize].cols;
         let out = self.pointer(out, ids.len() * cols) as usize;
         let table = &self.matrices[table.0 as usize];
+        let inside = ids.iter().all(|&id| (id as usize) < table.rows);
+        assert!(inside, "a token id is outside the embedding");
         let copy = |t: usize| {
             let mut row = ids[t] as usize;
-            assert!(row < table.rows, "a token id is outside the embedding");
             for part in &table.parts {
                 if row < part.rows {
                     // SAFETY: row `t` of the buffer, which one thread claims.
