@@ -146,7 +146,11 @@ impl CpuBackend {
             isa: self.isa,
             matrix: &self.matrices[w.0 as usize],
             x,
-            prepare: Prepare { norm, n_cols },
+            prepare: Prepare {
+                norm,
+                n_cols,
+                halves: self.matrices[w.0 as usize].has_halves(),
+            },
             n_rows,
             out,
             out_cols,

@@ -36,7 +36,7 @@ pub(super) fn name() -> String {
         return std::env::consts::ARCH.to_owned();
     }
     let bytes: Vec<u8> = (0x8000_0002..=0x8000_0004)
-        .map(|leaf| __cpuid(leaf))
+        .map(__cpuid)
         .flat_map(|r| [r.eax, r.ebx, r.ecx, r.edx])
         .flat_map(u32::to_le_bytes)
         .take_while(|&b| b != 0)

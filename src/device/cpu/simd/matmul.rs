@@ -15,6 +15,7 @@ use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
 use super::memory::Floats;
 use super::rows::{self, BLOCK_WORDS, Prepare};
 use super::weight::Part;
+use crate::base::DType;
 use crate::device::DeviceError;
 use crate::device::cpu::pool::{Pieces, Pool, RegionPanicked};
 use crate::device::cpu::source::is_blocks;
@@ -37,6 +38,11 @@ pub(super) struct Matrix {
 impl Matrix {
     fn has_blocks(&self) -> bool {
         self.parts.iter().any(|p| is_blocks(p.dtype))
+    }
+
+    /// Whether scales change every 16 columns.
+    pub(super) fn has_halves(&self) -> bool {
+        self.parts.iter().any(|p| p.dtype == DType::Q6K)
     }
 
     fn has_plain(&self) -> bool {
@@ -258,6 +264,9 @@ impl Product<'_> {
         let Some(mut piece) = pieces.claim() else {
             return;
         };
+        // The first weights come in while the rows are prepared.
+        let (part, g, _) = self.matrix.locate(piece.start);
+        dot::ask_for(self.isa, part, g);
         let tiles = || rows::tiles(self.n_rows, DIRECT_ROWS);
         for tile in tiles() {
             self.prepare_tile(tile, own.rows.ptr(), own.plain.ptr());
