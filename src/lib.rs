@@ -6,5 +6,18 @@
 //! by `tests/tidy.rs`: a folder uses only folders with a lower number.
 
 pub mod base;
+pub mod bench;
 pub mod cli;
+pub mod complete;
+pub mod constrain;
 pub mod device;
+pub mod engine;
+pub mod format;
+pub mod kv;
+pub mod model;
+pub mod profile;
+pub mod runtime;
+pub mod sandbox;
+pub mod tokenizer;
+pub mod device;
+pub mod repo;

@@ -17,6 +17,7 @@ pub mod cpu;
 mod error;
 
 use crate::base::DType;
+pub use cpu::{CpuBackend, Isa, ReferenceBackend};
 pub use error::DeviceError;
 
 /// A weight matrix on the device, laid out as that device likes it.
