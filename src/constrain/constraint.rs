@@ -69,6 +69,12 @@ pub enum DeadEnd {
     },
     #[error("every token at byte {offset} was sampled and rejected")]
     AllRejected { offset: usize },
+    #[error("the grammar cannot go on at byte {offset}: {problem}")]
+    Grammar { offset: usize, problem: String },
+    #[error("the text ended at byte {offset}")]
+    Ended { offset: usize },
+    #[error("no token at byte {offset} is allowed by both the grammar and the guide")]
+    Disjoint { offset: usize },
     #[error("a token that the constraint forbids was accepted at byte {offset}")]
     Violated { offset: usize },
 }
@@ -105,7 +111,7 @@ pub trait Constraint: Send {
 
     /// Bytes that must come next because nothing else is allowed; empty at a branch. Their
     /// tokenisation is the caller's choice, and the last token may run on past them.
-    fn forced(&self) -> Vec<u8>;
+    fn forced(&mut self) -> Vec<u8>;
 
     /// What happened so far, in order of offset.
     fn report(&self) -> GuideReport;

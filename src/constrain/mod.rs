@@ -10,6 +10,9 @@
 
 mod constraint;
 mod error;
+mod gbnf;
+mod grammar;
+mod grammar_constraint;
 mod identifier;
 mod lexer;
 mod mask;
@@ -18,11 +21,14 @@ mod name;
 mod name_store;
 mod place;
 mod record;
+mod repetition;
 mod token_trie;
 mod vocabulary;
 
 pub use constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
 pub use error::ConstraintError;
+pub use grammar::{GrammarCompiler, GrammarSource};
+pub use grammar_constraint::GrammarConstraint;
 pub use lexer::PythonLexer;
 pub use mask::TokenMask;
 pub use monitor::{Monitor, MonitorLevels};

@@ -488,7 +488,7 @@ impl Constraint for Monitor {
         }
     }
 
-    fn forced(&self) -> Vec<u8> {
+    fn forced(&mut self) -> Vec<u8> {
         match &self.state.cursor.place {
             Place::Answered(Answered {
                 names: Some((names, state)),

@@ -3,6 +3,7 @@
 mod automaton;
 
 mod fixture;
+mod grammar;
 mod monitor;
 
 use expect_test::expect;
