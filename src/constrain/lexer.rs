@@ -215,7 +215,10 @@ impl PythonLexer {
     pub fn is_inside(&self) -> bool {
         self.n_brackets > 0
             || !self.fields.is_empty()
-            || matches!(self.mode, Mode::Opening { .. } | Mode::Text { .. } | Mode::Spec)
+            || matches!(
+                self.mode,
+                Mode::Opening { .. } | Mode::Text { .. } | Mode::Spec
+            )
     }
 
     /// Whether a line end here is taken back by a backslash.

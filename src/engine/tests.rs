@@ -292,7 +292,7 @@ impl Constraint for Scripted {
         false
     }
 
-    fn forced(&self) -> Vec<u8> {
+    fn forced(&mut self) -> Vec<u8> {
         Vec::new()
     }
 
