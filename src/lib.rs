@@ -6,6 +6,7 @@
 //! by `tests/tidy.rs`: a folder uses only folders with a lower number.
 
 pub mod base;
+pub mod bench;
 pub mod cli;
 pub mod complete;
 pub mod constrain;
@@ -18,3 +19,5 @@ pub mod profile;
 pub mod runtime;
 pub mod sandbox;
 pub mod tokenizer;
+pub mod device;
+pub mod repo;

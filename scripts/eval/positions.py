@@ -30,7 +30,6 @@ import json
 import shutil
 import sys
 import sysconfig
-import unicodedata
 from pathlib import Path
 
 # Package -> importable folders of its wheel.
@@ -201,10 +200,8 @@ def uses(modules, module, function, owner):
 
     def add(start, name, kind, ctx, receiver=None, how=None, forward=False):
         nonlocal wrong
-        end = start + len(name.encode())
-        written = module.bytes[start:end].decode("utf-8", "replace")
-        if unicodedata.normalize("NFKC", written) != name:
-            wrong += 1
+        if not module.bytes[start:].startswith(name.encode()):
+            wrong += 1  # spelled differently (Python compares in NFKC), or a position that ast has wrong
             return
         found.append(
             {

@@ -7,7 +7,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar over bytes.
 pub(super) fn bytes(total: u64, what: &str) -> ProgressBar {
-    styled(total, what, "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}")
+    styled(
+        total,
+        what,
+        "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}",
+    )
 }
 
 /// A bar over things.
@@ -21,4 +25,11 @@ fn styled(total: u64, what: &str, template: &str) -> ProgressBar {
         Ok(style) => bar.with_style(style.progress_chars("=> ")),
         Err(_) => bar,
     }
+}
+
+/// A sign of life for something that does not say how far it is.
+pub(super) fn unknown(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+    bar
 }

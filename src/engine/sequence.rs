@@ -23,7 +23,12 @@ pub struct Request {
 impl Request {
     /// Plain text after `prompt`.
     pub fn new(prompt: Vec<u32>, params: SamplingParams) -> Self {
-        Self { prompt, params, constraint: None, stop_rule: None }
+        Self {
+            prompt,
+            params,
+            constraint: None,
+            stop_rule: None,
+        }
     }
 }
 
@@ -38,10 +43,14 @@ pub enum FinishReason {
     /// The context is full.
     Context,
     /// The constraint allows no token here.
-    DeadEnd { reason: String },
+    DeadEnd {
+        reason: String,
+    },
     Cancelled,
     /// Something went wrong inside this request.
-    Failed { problem: String },
+    Failed {
+        problem: String,
+    },
 }
 
 impl FinishReason {
@@ -99,7 +108,11 @@ impl Sequence {
         if !std::mem::replace(&mut self.asked, true) {
             let mut written = self.scan.text().to_vec();
             written.extend_from_slice(&at.pending);
-            events.push(Event::Ask { seq: self.id, at, written });
+            events.push(Event::Ask {
+                seq: self.id,
+                at,
+                written,
+            });
         }
     }
 

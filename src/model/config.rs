@@ -56,9 +56,16 @@ impl Architecture {
 pub enum RopeScaling {
     None,
     /// Every frequency divided by `factor`.
-    Linear { factor: f64 },
+    Linear {
+        factor: f64,
+    },
     /// Llama 3.1: low frequencies divided by `factor`, high ones kept, a ramp between.
-    Llama3 { factor: f64, low_freq_factor: f64, high_freq_factor: f64, original_context: f64 },
+    Llama3 {
+        factor: f64,
+        low_freq_factor: f64,
+        high_freq_factor: f64,
+        original_context: f64,
+    },
 }
 
 /// Rotary embedding of a model.
@@ -113,23 +120,50 @@ impl ModelConfig {
         ];
         for (key, value) in positive {
             if value == 0 || value > 1 << 26 {
-                return Err(bad(key, value, "a positive size below 67 million was expected"));
+                return Err(bad(
+                    key,
+                    value,
+                    "a positive size below 67 million was expected",
+                ));
             }
         }
         if self.windows.len() != self.n_layers || self.windows.contains(&Some(0)) {
-            return Err(bad("sliding windows", self.windows.len(), "one positive window for each layer"));
+            return Err(bad(
+                "sliding windows",
+                self.windows.len(),
+                "one positive window for each layer",
+            ));
         }
         if !self.n_heads.is_multiple_of(self.n_kv_heads) {
-            return Err(bad("key-value heads", self.n_kv_heads, "it must divide the attention heads"));
+            return Err(bad(
+                "key-value heads",
+                self.n_kv_heads,
+                "it must divide the attention heads",
+            ));
         }
-        if self.rope.dims == 0 || !self.rope.dims.is_multiple_of(2) || self.rope.dims > self.head_dim {
-            return Err(bad("rotated dimensions", self.rope.dims, "an even number up to the head size"));
+        if self.rope.dims == 0
+            || !self.rope.dims.is_multiple_of(2)
+            || self.rope.dims > self.head_dim
+        {
+            return Err(bad(
+                "rotated dimensions",
+                self.rope.dims,
+                "an even number up to the head size",
+            ));
         }
         if !(self.norm_eps > 0.0 && self.norm_eps < 1.0) {
-            return Err(bad("norm epsilon", self.norm_eps, "a small positive number was expected"));
+            return Err(bad(
+                "norm epsilon",
+                self.norm_eps,
+                "a small positive number was expected",
+            ));
         }
         if !(self.rope.theta.is_finite() && self.rope.theta > 0.0) {
-            return Err(bad("rope base", self.rope.theta, "a positive number was expected"));
+            return Err(bad(
+                "rope base",
+                self.rope.theta,
+                "a positive number was expected",
+            ));
         }
         Ok(self)
     }
@@ -141,7 +175,9 @@ impl ModelConfig {
 
     /// Whether a layer rotates queries and keys.
     pub fn layer_has_rope(&self, layer: usize) -> bool {
-        self.rope.skip_interval.is_none_or(|n| n == 0 || !(layer + 1).is_multiple_of(n))
+        self.rope
+            .skip_interval
+            .is_none_or(|n| n == 0 || !(layer + 1).is_multiple_of(n))
     }
 }
 

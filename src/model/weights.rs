@@ -88,17 +88,17 @@ impl Part {
 /// One layer's weights on the device.
 #[derive(Debug)]
 pub(super) struct Layer {
-    pub(super) attention_norm: VectorId,       // [C]
-    pub(super) qkv: MatrixId,                  // [(H + 2·Hk)·D, C]
-    pub(super) qkv_bias: Option<VectorId>,     // [(H + 2·Hk)·D]
-    pub(super) q_norm: Option<VectorId>,       // [D]
-    pub(super) k_norm: Option<VectorId>,       // [D]
-    pub(super) output: MatrixId,               // [C, H·D]
-    pub(super) output_bias: Option<VectorId>,  // [C]
-    pub(super) feed_forward_norm: VectorId,    // [C]
-    pub(super) gate_up: MatrixId,              // 2 × [F, C]
-    pub(super) down: MatrixId,                 // [C, F]
-    pub(super) down_bias: Option<VectorId>,    // [C]
+    pub(super) attention_norm: VectorId,      // [C]
+    pub(super) qkv: MatrixId,                 // [(H + 2·Hk)·D, C]
+    pub(super) qkv_bias: Option<VectorId>,    // [(H + 2·Hk)·D]
+    pub(super) q_norm: Option<VectorId>,      // [D]
+    pub(super) k_norm: Option<VectorId>,      // [D]
+    pub(super) output: MatrixId,              // [C, H·D]
+    pub(super) output_bias: Option<VectorId>, // [C]
+    pub(super) feed_forward_norm: VectorId,   // [C]
+    pub(super) gate_up: MatrixId,             // 2 × [F, C]
+    pub(super) down: MatrixId,                // [C, F]
+    pub(super) down_bias: Option<VectorId>,   // [C]
 }
 
 /// All weights on the device.
@@ -123,8 +123,13 @@ pub(super) fn load(
     } else {
         Naming::HuggingFace
     };
-    let mut binder =
-        Binder { config, tensors, naming, used: HashSet::new(), missing: Vec::new() };
+    let mut binder = Binder {
+        config,
+        tensors,
+        naming,
+        used: HashSet::new(),
+        missing: Vec::new(),
+    };
     binder.check_all()?;
     let (c, v) = (config.hidden, config.vocab);
 
@@ -195,11 +200,17 @@ impl<'a> Binder<'a> {
                 names.push(Part::KeyNorm.name(self.naming, Some(layer), "weight"));
             }
         }
-        self.missing.extend(names.into_iter().filter(|n| self.tensors.tensor(n).is_none()));
+        self.missing.extend(
+            names
+                .into_iter()
+                .filter(|n| self.tensors.tensor(n).is_none()),
+        );
         if self.missing.is_empty() {
             Ok(())
         } else {
-            Err(ModelError::MissingTensors { names: std::mem::take(&mut self.missing) })
+            Err(ModelError::MissingTensors {
+                names: std::mem::take(&mut self.missing),
+            })
         }
     }
 
@@ -221,7 +232,12 @@ impl<'a> Binder<'a> {
         Err(ModelError::UnusedTensors { names })
     }
 
-    fn optional(&mut self, part: Part, layer: Option<usize>, suffix: &str) -> Option<TensorView<'a>> {
+    fn optional(
+        &mut self,
+        part: Part,
+        layer: Option<usize>,
+        suffix: &str,
+    ) -> Option<TensorView<'a>> {
         let name = part.name(self.naming, layer, suffix);
         let view = self.tensors.tensor(&name);
         if view.is_some() {
@@ -231,9 +247,10 @@ impl<'a> Binder<'a> {
     }
 
     fn required(&mut self, part: Part, layer: Option<usize>) -> Result<TensorView<'a>, ModelError> {
-        self.optional(part, layer, "weight").ok_or_else(|| ModelError::MissingTensors {
-            names: vec![part.name(self.naming, layer, "weight")],
-        })
+        self.optional(part, layer, "weight")
+            .ok_or_else(|| ModelError::MissingTensors {
+                names: vec![part.name(self.naming, layer, "weight")],
+            })
     }
 
     fn matrix(
@@ -244,11 +261,20 @@ impl<'a> Binder<'a> {
         cols: usize,
     ) -> Result<TensorView<'a>, ModelError> {
         let view = self.required(part, layer)?;
-        check_shape(&part.name(self.naming, layer, "weight"), &view, &[rows, cols])?;
+        check_shape(
+            &part.name(self.naming, layer, "weight"),
+            &view,
+            &[rows, cols],
+        )?;
         Ok(view)
     }
 
-    fn vector(&mut self, part: Part, layer: Option<usize>, n: usize) -> Result<Vec<f32>, ModelError> {
+    fn vector(
+        &mut self,
+        part: Part,
+        layer: Option<usize>,
+        n: usize,
+    ) -> Result<Vec<f32>, ModelError> {
         let name = part.name(self.naming, layer, "weight");
         let view = self.required(part, layer)?;
         check_shape(&name, &view, &[n])?;
@@ -273,7 +299,14 @@ impl<'a> Binder<'a> {
     }
 
     fn layer(&mut self, i: usize, backend: &mut dyn Backend) -> Result<Layer, ModelError> {
-        let ModelConfig { hidden: c, n_heads, n_kv_heads, head_dim, ff, .. } = *self.config;
+        let ModelConfig {
+            hidden: c,
+            n_heads,
+            n_kv_heads,
+            head_dim,
+            ff,
+            ..
+        } = *self.config;
         let (q_rows, kv_rows) = (n_heads * head_dim, n_kv_heads * head_dim);
         let at = Some(i);
 
@@ -306,7 +339,8 @@ impl<'a> Binder<'a> {
         let down = backend.matrix(&[source(&down)], Stacking::Rows)?;
         let down_bias = self.optional_vector(Part::Down, i, "bias", c)?;
 
-        let mut optional = |values: Option<Vec<f32>>| values.map(|v| backend.vector(&v)).transpose();
+        let mut optional =
+            |values: Option<Vec<f32>>| values.map(|v| backend.vector(&v)).transpose();
         Ok(Layer {
             qkv,
             qkv_bias,
@@ -324,7 +358,12 @@ impl<'a> Binder<'a> {
 }
 
 fn source<'a>(view: &TensorView<'a>) -> MatrixSource<'a> {
-    MatrixSource { dtype: view.dtype, rows: view.shape[0], cols: view.shape[1], data: view.data }
+    MatrixSource {
+        dtype: view.dtype,
+        rows: view.shape[0],
+        cols: view.shape[1],
+        data: view.data,
+    }
 }
 
 fn check_shape(name: &str, view: &TensorView<'_>, expected: &[usize]) -> Result<(), ModelError> {
@@ -341,7 +380,10 @@ fn check_shape(name: &str, view: &TensorView<'_>, expected: &[usize]) -> Result<
 /// A small tensor as f32.
 fn floats(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>, ModelError> {
     let pairs = |f: fn(u16) -> f32| -> Vec<f32> {
-        view.data.chunks_exact(2).map(|b| f(u16::from_le_bytes([b[0], b[1]]))).collect()
+        view.data
+            .chunks_exact(2)
+            .map(|b| f(u16::from_le_bytes([b[0], b[1]])))
+            .collect()
     };
     match view.dtype {
         DType::F32 => Ok(view

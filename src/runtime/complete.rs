@@ -88,7 +88,11 @@ impl Model {
         config: &CompleteConfig,
         tool: &mut dyn CandidateSource,
     ) -> Result<Completion, RuntimeError> {
-        let lead = if target.begins_line { target.indent.as_str() } else { "" };
+        let lead = if target.begins_line {
+            target.indent.as_str()
+        } else {
+            ""
+        };
         let before = format!("{}{lead}", &target.text[..target.range.start]);
         let after = &target.text[target.range.end..];
         let (prompt, is_cut) = self.file_prompt(&before, config)?;
@@ -112,9 +116,14 @@ impl Model {
             before: before.clone(),
             after: after.to_owned(),
         };
-        let works = vec![Work { request, surroundings: Some(surroundings) }];
-        let output =
-            self.run(works, Some(tool), &mut |_, _| {})?.pop().ok_or(RuntimeError::Stalled)?;
+        let works = vec![Work {
+            request,
+            surroundings: Some(surroundings),
+        }];
+        let output = self
+            .run(works, Some(tool), &mut |_, _| {})?
+            .pop()
+            .ok_or(RuntimeError::Stalled)?;
         let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
         let mut body = format!("{lead}{written}");
         if target.begins_line {
@@ -125,7 +134,13 @@ impl Model {
         }
         let start = target.range.start;
         let file = format!("{}{body}{after}", &target.text[..start]);
-        Ok(Completion { range: start..start + body.len(), body, file, is_cut, output })
+        Ok(Completion {
+            range: start..start + body.len(),
+            body,
+            file,
+            is_cut,
+            output,
+        })
     }
 
     /// The tokens that show the file up to the cursor, and whether its top was left out.
@@ -141,7 +156,11 @@ impl Model {
             .saturating_sub(config.params.max_tokens.unwrap_or(1))
             .saturating_sub(lead.len());
         let budget = room.min(config.prompt_tokens_max);
-        let bos = if lead.is_empty() { AddBos::Auto } else { AddBos::Never };
+        let bos = if lead.is_empty() {
+            AddBos::Auto
+        } else {
+            AddBos::Never
+        };
         let encode = |text: &str| self.tokenizer().encode(text, Specials::AsText, bos);
         let mut ids = encode(before)?;
         let is_cut = ids.len() > budget;
@@ -159,7 +178,10 @@ impl Model {
             }
             ids = encode(&kept)?;
         }
-        let ids = lead.into_iter().chain(ids.into_iter().map(|id| id.0)).collect();
+        let ids = lead
+            .into_iter()
+            .chain(ids.into_iter().map(|id| id.0))
+            .collect();
         Ok((ids, is_cut))
     }
 
@@ -170,7 +192,8 @@ impl Model {
             (PromptStyle::Chat, Err(error)) => return Err(error.into()),
             (PromptStyle::Auto | PromptStyle::Chat, Ok(template)) => template,
         };
-        const REQUEST: &str = "Complete the last function of this Python file. Answer with the code only.";
+        const REQUEST: &str =
+            "Complete the last function of this Python file. Answer with the code only.";
         let options = ChatOptions {
             add_generation_prompt: true,
             now: SystemTime::now(),
@@ -178,7 +201,9 @@ impl Model {
         };
         let mut text = template.render(&[Message::new("user", REQUEST)], &options)?;
         text.push_str("```python\n");
-        let ids = self.tokenizer().encode(&text, Specials::Parse, AddBos::Never)?;
+        let ids = self
+            .tokenizer()
+            .encode(&text, Specials::Parse, AddBos::Never)?;
         Ok(ids.into_iter().map(|id| id.0).collect())
     }
 }

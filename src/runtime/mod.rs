@@ -10,8 +10,13 @@ mod drive;
 mod error;
 mod model;
 mod prompt;
+mod store;
 
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
 pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
+pub use store::{
+    Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,
+    StoreConfig, StoreError,
+};

@@ -51,7 +51,9 @@ pub(super) fn inner_cut_points(text: &str) -> Option<(std::ops::Range<usize>, Ve
         } else if begins && header.is_some() && width > 0 {
             let inner = *indent.get_or_insert(width);
             let code = line.trim_start();
-            let is_definition = ["def ", "async def ", "@", "class "].iter().any(|k| code.starts_with(k));
+            let is_definition = ["def ", "async def ", "@", "class "]
+                .iter()
+                .any(|k| code.starts_with(k));
             if width == inner && is_definition {
                 if !after_decorator {
                     points.push(start);
@@ -78,10 +80,15 @@ pub(super) fn cut_to_fit(text: &str, mut fits: impl FnMut(&str) -> bool) -> Stri
         return text[point..].to_owned();
     }
     let whole = || points.last().map_or("", |&p| &text[p..]).to_owned();
-    let Some((header, inner)) = inner_cut_points(text) else { return whole() };
+    let Some((header, inner)) = inner_cut_points(text) else {
+        return whole();
+    };
     let tail = |p: usize| format!("{}{}", &text[header.clone()], &text[p..]);
     let first = inner.partition_point(|&p| !fits(&tail(p)));
-    inner.get(first).or(inner.last()).map_or_else(whole, |&p| tail(p))
+    inner
+        .get(first)
+        .or(inner.last())
+        .map_or_else(whole, |&p| tail(p))
 }
 
 #[cfg(test)]
@@ -108,7 +115,10 @@ mod tests {
         let class = FILE.len() - FILE.find("class").expect("there");
         assert!(parts(class - 1).starts_with("class C(B):\n    @p\n    def g"));
         assert!(parts(40).starts_with("class C(B):\n    def h"));
-        assert!(parts(3).starts_with("class C(B):\n    def h"), "the smallest tail");
+        assert!(
+            parts(3).starts_with("class C(B):\n    def h"),
+            "the smallest tail"
+        );
     }
 
     #[test]

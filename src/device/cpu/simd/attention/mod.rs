@@ -133,6 +133,15 @@ pub(super) struct Job<'a> {
 // SAFETY: `qkv` is only read, and `out` is divided between the items of `run`.
 unsafe impl Sync for Job<'_> {}
 
+/// The keys and values of a chunk.
+#[derive(Clone, Copy)]
+struct Place {
+    keys: *const u8,
+    values: *const u8,
+    /// Vectors of keys.
+    n_lanes: usize,
+}
+
 /// Rows of one sequence that share a key-value head.
 #[derive(Clone, Copy)]
 struct Item<'a> {
@@ -404,13 +413,19 @@ impl<'a> Job<'a> {
         let first = (split * SPLIT_CHUNKS).max(self.chunk_of(from));
         let last = ((split + 1) * SPLIT_CHUNKS).min(self.chunk_of(to - 1) + 1);
         for chunk in first..last {
-            let (block, offset) = (chunk / per_block, chunk % per_block * CHUNK);
+            let offset = chunk % per_block * CHUNK;
             let n_tokens = self.cache.shape.block_tokens;
-            let key = block * n_tokens + offset;
+            let key = chunk / per_block * n_tokens + offset;
             let n_keys = (n_tokens - offset).min(CHUNK).min(to.saturating_sub(key));
             if n_keys > 0 {
-                let physical = item.seq.blocks[block] as usize;
-                self.chunk::<E>(item, key, n_keys, (physical, offset), own, sums);
+                let here = self.place::<E>(item, chunk, item.kv_head);
+                let next = if chunk < self.chunk_of(to - 1) {
+                    self.place::<E>(item, chunk + 1, item.kv_head)
+                } else {
+                    let next_head = (item.kv_head + 1) % self.spec.n_kv_heads;
+                    self.place::<E>(item, self.chunk_of(from), next_head)
+                };
+                self.chunk::<E>(item, key, n_keys, here, next, own, sums);
             }
         }
         // SAFETY: this thread's scratch, and a part that belongs to this thread.
@@ -423,70 +438,78 @@ impl<'a> Job<'a> {
         dispatch(self.isa, total);
     }
 
+    /// Where a chunk lies in the cache.
+    fn place<E: Element>(&self, item: &Item<'_>, chunk: usize, kv_head: usize) -> Place {
+        let per_block = self.chunks_per_block();
+        let block = item.seq.blocks[chunk / per_block] as usize;
+        let offset = chunk % per_block * CHUNK;
+        let keys = self.cache.keys(self.layer, block, kv_head);
+        let values = self.cache.values(self.layer, block, kv_head);
+        Place {
+            keys: keys.wrapping_add(offset * E::BYTES),
+            values: values.wrapping_add(offset * self.cache.value_stride() * E::BYTES),
+            n_lanes: (self.cache.key_stride() - offset).min(CHUNK) / LANES,
+        }
+    }
+
     fn chunk<E: Element>(
         &self,
         item: &Item<'_>,
         key: usize,
         n_keys: usize,
-        (block, offset): (usize, usize),
+        here: Place,
+        next: Place,
         own: &Own,
         sums: Sums,
     ) {
-        let (d, group) = (self.spec.head_dim, self.group());
+        let group = self.group();
         let m = item.n_rows * group;
-        let (key_stride, value_stride) = (self.cache.key_stride(), self.cache.value_stride());
         let mut visible = [0u32; TILE_ROWS];
-        let mut wide = Vec::new();
-        let visible = if m <= TILE_ROWS {
-            &mut visible[..m]
-        } else {
-            wide.resize(m, 0);
-            &mut wide[..]
-        };
-        for r in 0..item.n_rows {
-            let bits = self.visible(item.seq, item.first + r, key, n_keys);
-            visible[r * group..(r + 1) * group].fill(bits);
+        let visible = &mut visible[..item.n_rows];
+        for (r, visible) in visible.iter_mut().enumerate() {
+            *visible = self.visible(item.seq, item.first + r, key, n_keys);
         }
-        let keys = self.cache.keys(self.layer, block, item.kv_head);
-        let keys = keys.wrapping_add(offset * E::BYTES).cast_const();
-        let values = self.cache.values(self.layer, block, item.kv_head);
-        let values = values
-            .wrapping_add(offset * value_stride * E::BYTES)
-            .cast_const();
-        let n_lanes = (key_stride - offset).min(CHUNK) / LANES;
         if m > WIDEN_ROWS && E::BYTES < 4 {
-            let element = PhantomData::<E>;
-            dispatch(
-                self.isa,
-                Widen {
-                    element,
-                    n_rows: d,
-                    n_vectors: n_lanes,
-                    from: keys,
-                    from_stride: key_stride,
-                    to: own.keys,
-                    to_stride: CHUNK,
-                },
-            );
-            dispatch(
-                self.isa,
-                Widen {
-                    element,
-                    n_rows: n_keys,
-                    n_vectors: value_stride / LANES,
-                    from: values,
-                    from_stride: value_stride,
-                    to: own.values,
-                    to_stride: value_stride,
-                },
-            );
-            self.scores::<Single>(m, own.keys.cast_const().cast(), CHUNK, n_lanes, own);
+            let wide = self.widen::<E>(n_keys, here, next, own);
+            self.scores::<Single>(m, wide, wide, CHUNK, own);
             self.soften(visible, own);
-            self.weigh::<Single>(m, n_keys, own.values.cast_const().cast(), own, sums);
+            self.weigh::<Single>(m, n_keys, wide, wide, own, sums);
         } else {
-            self.scores::<E>(m, keys, key_stride, n_lanes, own);
+            self.scores::<E>(m, here, next, self.cache.key_stride(), own);
             self.soften(visible, own);
-            self.weigh::<E>(m, n_keys, values, own, sums);
+            self.weigh::<E>(m, n_keys, here, next, own, sums);
+        }
+    }
+
+    /// Make a chunk f32.
+    fn widen<E: Element>(&self, n_keys: usize, here: Place, next: Place, own: &Own) -> Place {
+        let (key_stride, value_stride) = (self.cache.key_stride(), self.cache.value_stride());
+        let keys = Widen {
+            element: PhantomData::<E>,
+            n_rows: self.spec.head_dim,
+            n_vectors: here.n_lanes,
+            from: here.keys,
+            from_stride: key_stride,
+            next: next.keys,
+            to: own.keys,
+            to_stride: CHUNK,
+        };
+        dispatch(self.isa, keys);
+        let values = Widen {
+            element: PhantomData::<E>,
+            n_rows: n_keys,
+            n_vectors: value_stride / LANES,
+            from: here.values,
+            from_stride: value_stride,
+            next: next.values,
+            to: own.values,
+            to_stride: value_stride,
+        };
+        dispatch(self.isa, values);
+        Place {
+            keys: own.keys.cast_const().cast(),
+            values: own.values.cast_const().cast(),
+            n_lanes: here.n_lanes,
         }
     }
 
@@ -514,14 +537,7 @@ impl<'a> Job<'a> {
         bits
     }
 
-    fn scores<E: Element>(
-        &self,
-        m: usize,
-        b: *const u8,
-        b_stride: usize,
-        n_lanes: usize,
-        own: &Own,
-    ) {
+    fn scores<E: Element>(&self, m: usize, here: Place, next: Place, b_stride: usize, own: &Own) {
         let d = self.spec.head_dim;
         macro_rules! multiply {
             ($v:literal) => {
@@ -531,15 +547,16 @@ impl<'a> Job<'a> {
                     n_k: d,
                     a: own.queries,
                     a_stride: d,
-                    b,
+                    b: here.keys,
                     b_stride,
+                    next_b: next.keys,
                     c: own.scores,
                     c_stride: CHUNK,
                     alpha: None,
                 }
             };
         }
-        if n_lanes == 2 {
+        if here.n_lanes == 2 {
             dispatch(self.isa, multiply!(2));
         } else {
             dispatch(self.isa, multiply!(1));
@@ -550,12 +567,21 @@ impl<'a> Job<'a> {
         let softmax = Softmax {
             scores: own.scores,
             visible,
+            group: self.group(),
             running: own.running,
         };
         dispatch(self.isa, softmax);
     }
 
-    fn weigh<E: Element>(&self, m: usize, n_keys: usize, values: *const u8, own: &Own, sums: Sums) {
+    fn weigh<E: Element>(
+        &self,
+        m: usize,
+        n_keys: usize,
+        here: Place,
+        next: Place,
+        own: &Own,
+        sums: Sums,
+    ) {
         let stride = self.cache.value_stride();
         for first in (0..stride).step_by(2 * LANES) {
             macro_rules! multiply {
@@ -566,8 +592,9 @@ impl<'a> Job<'a> {
                         n_k: n_keys,
                         a: own.scores,
                         a_stride: CHUNK,
-                        b: values.wrapping_add(first * E::BYTES),
+                        b: here.values.wrapping_add(first * E::BYTES),
                         b_stride: stride,
+                        next_b: next.values.wrapping_add(first * E::BYTES),
                         c: sums.values.wrapping_add(first),
                         c_stride: stride,
                         alpha: Some(own.running.alpha),

@@ -1,0 +1,22 @@
+//! The Python project database.
+//!
+//! # Place
+//! Uses `base`.
+
+mod cursor;
+mod environment;
+mod error;
+mod file;
+mod infer;
+mod layout;
+mod library;
+mod name;
+mod project;
+mod scope;
+mod source;
+mod syntax;
+
+pub use cursor::name_start;
+pub use environment::{Environment, PythonChoice};
+pub use error::{RepoError, SkipReason, Skipped};
+pub use project::{IndexReport, Project, ProjectConfig, Snapshot};
