@@ -294,8 +294,8 @@ impl Place<'_> {
         let mut builtins = Members::default();
         self.world.module_members(self.world.library().builtins(), &mut builtins);
         for (name, member) in builtins.names {
-            if name.is_dunder() && name.as_str() != "__import__" {
-                continue;
+            if name.is_underscored() && !matches!(name.as_str(), "__import__" | "__debug__" | "__build_class__") {
+                continue; // Type variables and attributes of the module, not names in scope.
             }
             let candidate = self.candidate(name, &member);
             offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);

@@ -62,6 +62,7 @@ fn evaluate_packages() {
 fn evaluate(list: &str) {
     let verbose = std::env::var_os("TETHER_REPLAY_VERBOSE").is_some();
     let limit: usize = std::env::var("TETHER_REPLAY_FUNCTIONS").ok().and_then(|v| v.parse().ok()).unwrap_or(40);
+    let mut dump = std::env::var_os("TETHER_REPLAY_DUMP").map(|p| std::fs::File::create(p).unwrap());
     let mut all: BTreeMap<&str, Tally> = BTreeMap::new();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for root in list.split(':') {
@@ -95,7 +96,18 @@ fn evaluate(list: &str) {
                 let t = Instant::now();
                 let found = session.names_at(&file.path, &text, start, Some(t + Duration::from_secs(5)));
                 times.push(t.elapsed());
-                let offered = found.names.iter().any(|c| &*c.name == truth);
+                let offered_now = found.names.iter().any(|c| &*c.name == truth);
+                let offered = offered_now;
+                if let Some(dump) = &mut dump {
+                    use std::io::Write;
+                    let _ = writeln!(
+                        dump,
+                        "{}\t{start}\t{}\t{truth}\t{member}\t{offered}\t{:?}",
+                        file.path.display(),
+                        node.span.end,
+                        found.answer
+                    );
+                }
                 for key in [if member { "member" } else { "name" }, if on_self { "self" } else { "" }] {
                     if key.is_empty() {
                         continue;

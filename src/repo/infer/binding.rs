@@ -157,6 +157,18 @@ impl World<'_> {
             return found;
         }
         let builtins = self.library().builtins();
+        if env.file.id == self.library().supplement() || env.file.id == self.library().support() {
+            // Our own stubs use the typing language and each other without importing.
+            if let Some(found) = self.typing_form(Name::TYPING, name) {
+                return found;
+            }
+            for id in [self.library().support(), self.library().supplement()] {
+                let other = Env::new(self.file(id), ScopeId::MODULE);
+                if let Some(found) = self.at_scope_exit(&other, name) {
+                    return found;
+                }
+            }
+        }
         if env.file.module_name != Name::BUILTINS
             && let Some(found) = self.module_attribute(builtins, name)
         {
@@ -466,7 +478,8 @@ impl World<'_> {
                         })
                         && self.own(*class).has_class_level(Name::GETATTR_METHOD)
                     {
-                        declared.add(ty);
+                        // A proxy: what it stands for is what is declared.
+                        declared.add(Ty::Instance { class: *class, args: None, exact: true });
                     }
                 }
                 declared

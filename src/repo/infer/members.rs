@@ -114,6 +114,12 @@ impl World<'_> {
                 if let Some(class) = self.class_of(ty) {
                     self.instance_members(class, inside, out, depth);
                 }
+                if let Ty::Function { file, func, .. } = ty {
+                    let file = self.file(*file);
+                    for store in self.function_stores(&file, *func) {
+                        out.add(store.name, Member { kind: MemberKind::Attribute, site: Some((file.id, store.pos)) });
+                    }
+                }
                 out.set_open(|| Arc::from("functions take any attribute"));
             }
             Ty::Form(_) | Ty::Alias(_) => out.set_open(|| Arc::from("a type expression")),

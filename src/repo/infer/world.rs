@@ -424,27 +424,11 @@ impl<'s> World<'s> {
     }
 
     fn find_library_class(&self, module: Name, name: Name) -> Option<ClassKey> {
-        let class_in = |file: &File| {
-            file.scopes.of(ScopeId::MODULE, name).iter().find_map(|b| match b.kind {
-                BindKind::Class(class) => Some(ClassKey::new(file.id, class)),
-                _ => None,
-            })
-        };
-        if module == Name::BUILTINS {
-            let id = self.library().builtins();
-            let (file, _) = self.module_files(id);
-            if let Some(found) = file.and_then(|f| class_in(&f)) {
-                return Some(found);
-            }
-            return class_in(&self.file(self.library().supplement()));
-        }
-        if let Some(id) = self.library().resolve(module) {
-            let (file, _) = self.module_files(id);
-            if let Some(found) = file.and_then(|f| class_in(&f)) {
-                return Some(found);
-            }
-        }
-        class_in(&self.file(self.library().supplement()))
+        let id = if module == Name::BUILTINS { Some(self.library().builtins()) } else { self.library().resolve(module) };
+        let found = id.and_then(|id| self.module_files(id).0).and_then(|f| class_in(&f, name));
+        found
+            .or_else(|| class_in(&self.file(self.library().supplement()), name))
+            .or_else(|| class_in(&self.file(self.library().support()), name))
     }
 
     pub(crate) fn builtin(&self, name: Name) -> Option<ClassKey> {
@@ -506,3 +490,11 @@ impl<'s> World<'s> {
 }
 
 use super::ty::Descriptor;
+
+/// The class that a module binds to a name.
+pub(super) fn class_in(file: &File, name: Name) -> Option<ClassKey> {
+    file.scopes.of(ScopeId::MODULE, name).iter().find_map(|b| match b.kind {
+        BindKind::Class(class) => Some(ClassKey::new(file.id, class)),
+        _ => None,
+    })
+}
