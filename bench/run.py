@@ -200,7 +200,8 @@ class Bench:
 
     def guided(self) -> None:
         """Time per token with and without the guide, on functions where both write the same."""
-        symbols = json.loads((ROOT / "examples" / "demo.json").read_text())["symbols"]
+        demo = json.loads((ROOT / "examples" / "demo.json").read_text())
+        symbols = demo["symbols"] + demo["also_measured"]
         command = [
             self.args.tether,
             "complete",
@@ -217,7 +218,8 @@ class Bench:
                     for mode in ("off", "monitor")
                 }
                 samples.append({"symbol": symbol} | pair)
-                if pair["off"]["body"] == pair["monitor"]["body"]:
+                is_same = pair["off"]["body"] == pair["monitor"]["body"]
+                if is_same and pair["off"]["tokens"] > 4:
                     same.append(tuple(per_token_ms(pair[mode]) for mode in ("off", "monitor")))
         self.keep("guided", samples)
         if not same:
@@ -318,9 +320,8 @@ class Bench:
 
 
 def per_token_ms(result: dict) -> float:
-    """Milliseconds for each token written, the prompt left out."""
-    timings = result["timings"]
-    return timings["decode_ms"] / max(result["tokens"], 1)
+    """Milliseconds for each token after the first, so that the prompt is left out."""
+    return result["timings"]["decode_ms"] / (result["tokens"] - 1)
 
 
 def verdict(good: bool | None) -> str:

@@ -4,6 +4,8 @@
 //! Uses the library only. `cargo bench --bench mask` prints medians in microseconds; `--test` runs each
 //! case once.
 
+#![allow(clippy::print_stdout)] // a benchmark reports on standard output
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -16,6 +16,7 @@ pub mod format;
 pub mod kv;
 pub mod model;
 pub mod profile;
+pub mod repo;
 pub mod runtime;
 pub mod sandbox;
 pub mod tokenizer;

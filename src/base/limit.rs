@@ -16,6 +16,15 @@ pub const SAFETENSORS_HEADER_BYTES_MAX: u64 = 100 << 20;
 /// Most dimensions of a tensor.
 pub const TENSOR_DIMS_MAX: usize = 8;
 
+/// How long pip may take to download a model, in milliseconds.
+pub const PIP_MS_MAX: u64 = 3_600_000;
+/// How much of pip's last error output is kept for messages, in bytes.
+pub const PIP_STDERR_BYTES_MAX: usize = 16 << 10;
+/// How long a model hub may take to answer at all, in milliseconds.
+pub const HUB_ANSWER_MS_MAX: u64 = 10_000;
+/// How long a model hub may be silent in the middle of a download, in milliseconds.
+pub const HUB_SILENCE_MS_MAX: u64 = 60_000;
+
 /// Tokens in one block of the key/value cache.
 pub const KV_BLOCK_TOKENS: usize = 32;
 /// Rows (new tokens over all sequences) of one step.
@@ -33,7 +42,9 @@ pub const TOOL_CALL_MS_MAX: u64 = 500;
 pub const TOOL_START_MS_MAX: u64 = 20_000;
 /// How long after a missed deadline a tool may still work on that call before it is killed.
 pub const TOOL_HANG_MS_MAX: u64 = 5_000;
-/// Largest message accepted from a tool, in bytes.
+/// Memory that the Jedi process may take, in bytes.
+pub const TOOL_MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// Longest message of a completion tool, in bytes.
 pub const TOOL_FRAME_BYTES_MAX: usize = 16 << 20;
 /// Longest header line of a language server's message, in bytes.
 pub const TOOL_HEADER_BYTES_MAX: usize = 4 << 10;

@@ -26,3 +26,10 @@ fn styled(total: u64, what: &str, template: &str) -> ProgressBar {
         Err(_) => bar,
     }
 }
+
+/// A sign of life for something that does not say how far it is.
+pub(super) fn unknown(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+    bar
+}

@@ -8,7 +8,6 @@ use super::env::Environment;
 use crate::device::KvType;
 use crate::runtime::{DeviceChoice, LoadConfig, Model, ModelFiles};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 /// Which model, and how it is run.
 #[derive(Clone, Debug, clap::Args)]
@@ -83,12 +82,8 @@ impl ModelArgs {
         Ok(model?)
     }
 
-    fn files(&self, _env: &Environment) -> anyhow::Result<ModelFiles> {
-        let path = PathBuf::from(&self.model);
-        Ok(if path.is_dir() {
-            ModelFiles::Folder(path)
-        } else {
-            ModelFiles::Gguf(path)
-        })
+    /// Where the model is; a name that was not pulled yet is an error that says how to.
+    fn files(&self, env: &Environment) -> anyhow::Result<ModelFiles> {
+        Ok(env.store(None)?.resolve(&self.model)?.files)
     }
 }

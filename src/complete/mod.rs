@@ -16,6 +16,7 @@ mod cursor;
 mod error;
 mod jedi;
 mod lsp;
+mod native;
 mod place;
 mod process;
 
@@ -23,3 +24,4 @@ pub use counters::ToolCounters;
 pub use error::CompleteError;
 pub use jedi::{Jedi, JediConfig};
 pub use lsp::{Lsp, LspConfig};
+pub use native::NativeTool;

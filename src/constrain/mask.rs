@@ -32,6 +32,15 @@ impl TokenMask {
         Self { words, n_tokens }
     }
 
+    /// From words in the same layout; missing words are clear, further ones and bits are dropped.
+    pub fn from_words(words: &[u32], n_tokens: usize) -> Self {
+        let mut mask = Self::all(n_tokens);
+        for (i, word) in mask.words.iter_mut().enumerate() {
+            *word &= words.get(i).copied().unwrap_or(0);
+        }
+        mask
+    }
+
     /// The bits as words.
     pub fn words(&self) -> &[u32] {
         &self.words
@@ -77,6 +86,14 @@ impl TokenMask {
         debug_assert_eq!(self.n_tokens, other.n_tokens, "masks of one vocabulary");
         for (a, b) in self.words.iter_mut().zip(&other.words) {
             *a |= b;
+        }
+    }
+
+    /// Forbid what the other mask allows.
+    pub fn subtract(&mut self, other: &Self) {
+        debug_assert_eq!(self.n_tokens, other.n_tokens, "masks of one vocabulary");
+        for (a, b) in self.words.iter_mut().zip(&other.words) {
+            *a &= !b;
         }
     }
 

@@ -3,7 +3,9 @@
 mod automaton;
 
 mod fixture;
+mod grammar;
 mod monitor;
+mod policy;
 
 use expect_test::expect;
 

@@ -10,8 +10,17 @@ mod drive;
 mod error;
 mod model;
 mod prompt;
+mod store;
+mod syntax;
+mod tool;
 
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
 pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
+pub use store::{
+    Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,
+    StoreConfig, StoreError,
+};
+pub use syntax::{Syntax, check_syntax};
+pub use tool::{Repository, ToolChoice};

@@ -1,3 +1,5 @@
 //! The one integration binary: what a user sees, through the library and the program.
 
 mod fuzz;
+mod generate;
+mod program;

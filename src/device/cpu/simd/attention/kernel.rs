@@ -24,6 +24,8 @@ pub(super) struct Multiply<E, const V: usize> {
     pub(super) a_stride: usize,
     pub(super) b: *const u8,
     pub(super) b_stride: usize,
+    /// Where the `b` of the next chunk lies: asked for while this one is used.
+    pub(super) next_b: *const u8,
     pub(super) c: *mut f32,
     pub(super) c_stride: usize,
     pub(super) alpha: Option<*const f32>,
@@ -50,6 +52,9 @@ impl<E: Element, const V: usize> Multiply<E, V> {
             }
             for k in 0..self.n_k {
                 let b = self.b.add(k * self.b_stride * E::BYTES);
+                if R <= 4 {
+                    s.prefetch(self.next_b.wrapping_add(k * self.b_stride * E::BYTES));
+                }
                 let mut columns = [s.splat(0.0); V];
                 for v in 0..V {
                     columns[v] = E::load(s, b.add(v * LANES * E::BYTES));
@@ -113,6 +118,7 @@ pub(super) struct Widen<E> {
     pub(super) n_vectors: usize,
     pub(super) from: *const u8,
     pub(super) from_stride: usize,
+    pub(super) next: *const u8,
     pub(super) to: *mut f32,
     pub(super) to_stride: usize,
 }
@@ -127,6 +133,7 @@ impl<E: Element> Kernel for Widen<E> {
                 // SAFETY: the maker of the kernel vouches for its pointers.
                 unsafe {
                     let at = (k * self.from_stride + v * LANES) * E::BYTES;
+                    s.prefetch(self.next.wrapping_add(at));
                     let wide = E::load(s, self.from.add(at));
                     s.store(self.to.add(k * self.to_stride + v * LANES), wide);
                 }
@@ -150,8 +157,10 @@ pub(super) struct Running {
 pub(super) struct Softmax<'a> {
     /// `[M, CHUNK]`
     pub(super) scores: *mut f32,
-    /// Which keys each row sees. `[M]`
+    /// Which keys each row of the step sees.
     pub(super) visible: &'a [u32],
+    /// Heads, and so rows of `scores`, per row of the step.
+    pub(super) group: usize,
     pub(super) running: Running,
 }
 
@@ -168,7 +177,9 @@ impl Kernel for Softmax<'_> {
         } = self.running;
         // SAFETY: the maker of the kernel vouches for its pointers.
         unsafe {
-            for (r, &visible) in self.visible.iter().enumerate() {
+            let n_rows = self.visible.len() * self.group;
+            for r in 0..n_rows {
+                let visible = self.visible[r / self.group];
                 *alpha.add(r) = 0.0;
                 if visible == 0 {
                     continue;
@@ -186,10 +197,11 @@ impl Kernel for Softmax<'_> {
                     *alpha.add(r) = old - new;
                 }
             }
-            for r in (0..self.visible.len()).step_by(LANES) {
+            for r in (0..n_rows).step_by(LANES) {
                 s.store(alpha.add(r), s.exp(s.load(alpha.add(r))));
             }
-            for (r, &visible) in self.visible.iter().enumerate() {
+            for r in 0..n_rows {
+                let visible = self.visible[r / self.group];
                 let row = self.scores.add(r * CHUNK);
                 if visible == 0 {
                     s.store(row, s.splat(0.0));

@@ -1,0 +1,339 @@
+//! What may be written at a cursor: finds what kind of place it is and lists the names that fit.
+//!
+//! # Place
+//! Uses `syntax` (with a hole where the cursor is) and `infer`. Read by `complete`.
+//! # Invariants
+//! - Text from the name being typed to the end of its line is not looked at: the code there is yet to
+//!   be written.
+//! - Only member and import places are ever closed. Where a name begins, keywords and new names may
+//!   stand too.
+
+use super::file::{File, FileId};
+use super::infer::{Env, Member, MemberKind, Members, Ty, World};
+use super::library::is_identifier;
+use super::name::Name;
+use super::session::Moved;
+use super::scope::{BindKind, ScopeId, ScopeKind};
+use super::syntax::*;
+use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, Origin};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Where the identifier that ends at `offset` begins (at `offset` when there is none).
+pub fn name_start(text: &str, offset: usize) -> usize {
+    let before = text.get(..offset).unwrap_or("");
+    before
+        .char_indices()
+        .rev()
+        .take_while(|(_, c)| *c == '_' || c.is_alphanumeric())
+        .last()
+        .map_or(offset.min(text.len()), |(i, _)| i)
+}
+
+pub(super) struct Place<'w> {
+    pub(super) world: &'w World<'w>,
+    /// The file or the function that holds the cursor.
+    pub(super) file: Arc<File>,
+    pub(super) start: usize,
+    pub(super) typed: &'w str,
+    pub(super) moved: Option<Moved>,
+}
+
+impl Place<'_> {
+    pub(super) fn answer(&self) -> Candidates {
+        let Some(cursor) = self.file.ast.cursor.clone() else {
+            return self.unknown("no place for a name");
+        };
+        match cursor.site {
+            CursorSite::Literal => self.unknown("in a string, comment or number"),
+            CursorSite::Definition => self.unknown("a new name is being defined"),
+            CursorSite::Member { value, at_statement_start } => self.member(&cursor, value, at_statement_start),
+            CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
+            CursorSite::ImportModule { dotted } => self.import_module(dotted),
+            CursorSite::FromModule { level, dotted } => self.from_module(level, dotted),
+            CursorSite::FromName { level, module } => self.from_name(level, module),
+        }
+    }
+
+    fn site(&self, file: &File, pos: u32) -> DefinitionSite {
+        let at = match self.moved {
+            Some(moved) if file.id != FileId::FRAGMENT => {
+                let moved_pos = moved.place(file.id, pos);
+                // The text as it is is that of the fragment's file.
+                if moved_pos == pos { file.position(pos) } else { self.file.position(moved_pos) }
+            }
+            _ => file.position(pos),
+        };
+        DefinitionSite { path: file.path.clone(), line: at.line, col: at.col }
+    }
+
+    fn unknown(&self, reason: &str) -> Candidates {
+        Candidates::unknown(self.start, reason)
+    }
+
+    fn env(&self, cursor: &Cursor) -> Env {
+        let scope = self.file.scopes.at(self.start as u32);
+        let mut env = Env::new(self.file.clone(), scope);
+        for frame in &cursor.frames {
+            env = env.with_expr_frame(frame);
+        }
+        env
+    }
+
+    /// The class whose body or methods the cursor is in.
+    fn class_around(&self, env: &Env) -> Option<super::infer::ClassKey> {
+        let mut at = Some(env.scope);
+        while let Some(scope) = at {
+            if let ScopeKind::Class(class) = self.file.scopes.scope(scope).kind {
+                return Some(super::infer::ClassKey::new(self.file.id, class));
+            }
+            at = self.file.scopes.scope(scope).parent;
+        }
+        let (outer, scope) = self.file.parent?;
+        let outer = self.world.file(outer);
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            if let ScopeKind::Class(class) = outer.scopes.scope(scope).kind {
+                return Some(super::infer::ClassKey::new(outer.id, class));
+            }
+            at = outer.scopes.scope(scope).parent;
+        }
+        None
+    }
+
+    fn member(&self, cursor: &Cursor, value: ExprId, at_statement_start: bool) -> Candidates {
+        let env = self.env(cursor);
+        let receiver = self.world.expr(&env, value);
+        let receiver = self.world.closed_over_vars(&receiver);
+        let mut members = self.world.members(&receiver, self.class_around(&env));
+        let takes_new_names = |ty: &Ty| match ty {
+            Ty::Instance { class, .. } | Ty::Class { class, .. } => !class.file.is_library(),
+            _ => false,
+        };
+        if at_statement_start && receiver.items.iter().any(takes_new_names) {
+            members.set_open(|| Arc::from("an attribute may be assigned here"));
+        }
+        self.finish(members, |_| true)
+    }
+
+    /// Sort, filter by what is typed, and describe.
+    fn finish(&self, members: Members, keep: impl Fn(Name) -> bool) -> Candidates {
+        if self.world.is_late() {
+            return Candidates::timed_out(self.start);
+        }
+        let answer = match (&members.open, members.names.is_empty()) {
+            (Some(_), true) => return self.unknown(members.open.as_deref().unwrap_or("")),
+            (Some(_), false) => Answer::Open,
+            // Known and empty: still nothing to hold anyone to.
+            (None, true) => return self.unknown("nothing is known to have names here"),
+            (None, false) => Answer::Closed,
+        };
+        let mut names: Vec<Candidate> = members
+            .names
+            .into_iter()
+            .filter(|(name, _)| name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) && keep(*name))
+            .map(|(name, member)| self.candidate(name, &member))
+            .collect();
+        names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Candidates { answer, names, start_byte: self.start, reason: members.open }
+    }
+
+    fn candidate(&self, name: Name, member: &Member) -> Candidate {
+        let kind = match member.kind {
+            MemberKind::Module => CandidateKind::Module,
+            MemberKind::Class => CandidateKind::Class,
+            MemberKind::Function => CandidateKind::Function,
+            MemberKind::Method => CandidateKind::Method,
+            MemberKind::Property => CandidateKind::Property,
+            MemberKind::Attribute => CandidateKind::Attribute,
+            MemberKind::Variable => CandidateKind::Variable,
+        };
+        let mut candidate = Candidate::new(name.as_str(), kind, Origin::Unknown);
+        if let Some((file, pos)) = member.site {
+            let file = self.world.file(file);
+            candidate.origin = if file.module_name == Name::BUILTINS { Origin::Builtin } else { file.origin };
+            candidate.defined_at = Some(self.site(&file, pos));
+        }
+        candidate
+    }
+
+    fn import_module(&self, dotted: Name) -> Candidates {
+        let mut members = Members::default();
+        if dotted == Name::EMPTY {
+            let tops = &self.world.snapshot.modules.tops;
+            for name in tops.iter().copied().chain(self.world.library().top_modules()) {
+                members.add(name, Member { kind: MemberKind::Module, site: None });
+            }
+            members.set_open(|| Arc::from("modules may be installed elsewhere"));
+            return self.finish(members, |_| true);
+        }
+        self.submodules(dotted)
+    }
+
+    fn submodules(&self, dotted: Name) -> Candidates {
+        let Some(id) = self.world.resolve_module(dotted) else {
+            return self.unknown(&format!("no module {dotted} is known"));
+        };
+        let mut members = Members::default();
+        for name in self.world.submodule_names(id) {
+            members.add(name, Member { kind: MemberKind::Module, site: None });
+        }
+        let module = self.world.module(id);
+        if module.origin != Origin::Project {
+            members.set_open(|| Arc::from("an installed package may have modules that are not seen"));
+        }
+        self.finish(members, |_| true)
+    }
+
+    fn from_module(&self, level: u32, dotted: Name) -> Candidates {
+        if level == 0 {
+            return self.import_module(dotted);
+        }
+        match self.file.absolute(level, dotted) {
+            Some(full) if full != Name::EMPTY => self.submodules(full),
+            _ => self.unknown("a relative import above the top package"),
+        }
+    }
+
+    fn from_name(&self, level: u32, module: Name) -> Candidates {
+        let Some(full) = self.file.absolute(level, module) else {
+            return self.unknown("a relative import above the top package");
+        };
+        let Some(id) = self.world.resolve_module(full) else {
+            return self.unknown(&format!("no module {full} is known"));
+        };
+        let mut members = Members::default();
+        self.world.module_members(id, &mut members);
+        if self.world.module(id).is_package {
+            for name in self.world.submodule_names(id) {
+                members.add(name, Member { kind: MemberKind::Module, site: None });
+            }
+        }
+        self.finish(members, |n| !n.is_dunder() || self.typed.starts_with("__"))
+    }
+
+    /// Names in scope, nearest first; keyword names where an argument begins.
+    fn name(&self, cursor: &Cursor) -> Candidates {
+        let env = self.env(cursor);
+        let mut found: FxHashMap<Name, Candidate> = FxHashMap::default();
+        let mut offer = |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
+            if name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) {
+                found.entry(name).or_insert_with(|| {
+                    let mut candidate = Candidate::new(name.as_str(), kind, origin);
+                    candidate.defined_at = at;
+                    candidate
+                });
+            }
+        };
+        let ast = &self.file.ast;
+        for frame in cursor.frames.iter().rev() {
+            match frame {
+                ExprFrame::Comp { clauses } => {
+                    for clause in clauses {
+                        each_target_name(ast, clause.target, &mut |name, pos| {
+                            offer(name, CandidateKind::Variable, Origin::Local, Some(self.site(&self.file, pos)));
+                        });
+                    }
+                }
+                ExprFrame::Lambda { params } => {
+                    for p in ast.params(*params) {
+                        offer(p.name, CandidateKind::Parameter, Origin::Local, Some(self.site(&self.file, p.start)));
+                    }
+                }
+            }
+        }
+        let mut file = self.file.clone();
+        let mut at = Some(env.scope);
+        let mut innermost = true;
+        while let Some(id) = at {
+            let scope = file.scopes.scope(id);
+            let is_class = matches!(scope.kind, ScopeKind::Class(_));
+            let is_part = id == ScopeId::MODULE && file.parent.is_some();
+            if (!is_class || innermost) && !is_part {
+                let origin =
+                    if matches!(scope.kind, ScopeKind::Function(_)) { Origin::Local } else { Origin::Project };
+                let all = file.scopes.all(id);
+                let mut i = 0;
+                while i < all.len() {
+                    let name = all[i].name;
+                    let len = all[i..].partition_point(|b| b.name == name);
+                    let bindings = &all[i..i + len];
+                    i += len;
+                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32) {
+                        continue;
+                    }
+                    let b = bindings.iter().rfind(|b| !matches!(b.kind, BindKind::Deleted)).unwrap_or(&bindings[0]);
+                    let kind = match b.kind {
+                        BindKind::Param { .. } => CandidateKind::Parameter,
+                        BindKind::Function(_) => CandidateKind::Function,
+                        BindKind::Class(_) => CandidateKind::Class,
+                        BindKind::Import { .. } => CandidateKind::Module,
+                        _ => CandidateKind::Variable,
+                    };
+                    offer(name, kind, origin, Some(self.site(&file, b.pos)));
+                }
+            }
+            innermost = false;
+            at = scope.parent;
+            if at.is_none()
+                && let Some((outer, scope)) = file.parent
+            {
+                file = self.world.file(outer);
+                at = Some(scope);
+            }
+        }
+        let mut stars = Members::default();
+        self.world.star_members(&file, &mut stars, 0);
+        for (name, member) in stars.names {
+            let candidate = self.candidate(name, &member);
+            offer(name, candidate.kind, candidate.origin, candidate.defined_at);
+        }
+        for name in [Name::NAME_ATTR, Name::FILE_ATTR, Name::DOC] {
+            offer(name, CandidateKind::Variable, Origin::Project, None);
+        }
+        let mut builtins = Members::default();
+        self.world.module_members(self.world.library().builtins(), &mut builtins);
+        for (name, member) in builtins.names {
+            if name.is_dunder() && name.as_str() != "__import__" {
+                continue;
+            }
+            let candidate = self.candidate(name, &member);
+            offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
+        }
+        if let Some(call) = &cursor.call
+            && call.at_argument_start
+        {
+            for (name, origin) in self.world.keyword_names(&env, call.func, &call.args) {
+                if name.as_str().starts_with(self.typed) {
+                    // The keyword shadows a variable of the same name in the list.
+                    found.insert(name, Candidate::new(name.as_str(), CandidateKind::Keyword, origin));
+                }
+            }
+        }
+        if self.world.is_late() {
+            return Candidates::timed_out(self.start);
+        }
+        let mut names: Vec<Candidate> = found.into_values().collect();
+        names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Candidates {
+            answer: Answer::Open,
+            names,
+            start_byte: self.start,
+            reason: Some(Arc::from("keywords and new names may stand here")),
+        }
+    }
+}
+
+fn each_target_name(ast: &Ast, target: ExprId, visit: &mut dyn FnMut(Name, u32)) {
+    match ast.kind(target) {
+        ExprKind::Name(name) => visit(name, ast.expr(target).span.start),
+        ExprKind::Tuple { items } | ExprKind::List { items } => {
+            for &item in ast.list(items) {
+                each_target_name(ast, item, visit);
+            }
+        }
+        ExprKind::Starred(inner) => each_target_name(ast, inner, visit),
+        _ => {}
+    }
+}
+

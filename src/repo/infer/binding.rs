@@ -1,0 +1,675 @@
+//! Names: from an identifier to what it may stand for.
+//!
+//! # Place
+//! Uses `flow` for order and `scope` for bindings; everything that evaluates a name comes here.
+
+use super::flow::{self, Constraint, Path};
+use super::ty::{Bindings, Ty, TySet, Var};
+use super::world::{Env, Frame, FrameKind, Key, World};
+use crate::repo::file::FileId;
+use crate::repo::name::Name;
+use crate::repo::scope::{BindKind, Binding, ScopeId, ScopeKind, Source};
+use crate::repo::syntax::*;
+use std::sync::Arc;
+
+impl World<'_> {
+    /// What a name stands for at `pos`.
+    pub(crate) fn name(&self, env: &Env, name: Name, pos: u32) -> TySet {
+        if let Some(found) = self.name_in_frames(env, name, pos) {
+            return found;
+        }
+        self.lookup(env, name, Some(pos))
+    }
+
+    fn name_in_frames(&self, env: &Env, name: Name, pos: u32) -> Option<TySet> {
+        let mut at = env.frames.clone();
+        while let Some(frame) = at {
+            match &frame.kind {
+                FrameKind::Comp(clauses) => {
+                    let ast = &env.file.ast;
+                    // An iterable sees the targets of earlier clauses only.
+                    let n_visible = clauses
+                        .iter()
+                        .position(|c| ast.expr(c.iter).span.contains(pos))
+                        .unwrap_or(clauses.len());
+                    for (i, clause) in clauses[..n_visible].iter().enumerate().rev() {
+                        if let Some(path) = target_path(ast, clause.target, name) {
+                            let inner = Env {
+                                frames: Some(Arc::new(Frame {
+                                    kind: FrameKind::Comp(clauses[..i].to_vec()),
+                                    parent: frame.parent.clone(),
+                                })),
+                                ..env.clone()
+                            };
+                            let iterable = self.expr(&inner, clause.iter);
+                            let item = self.iterated(&iterable, clause.is_async);
+                            let value = self.unpacked(item, &path);
+                            return Some(self.narrowed_by_clauses(env, name, pos, clauses, value));
+                        }
+                    }
+                }
+                FrameKind::Lambda { params, args } => {
+                    let list = env.file.ast.params(*params);
+                    if let Some(i) = list.iter().position(|p| p.name == name) {
+                        if let Some(known) = args.get(i)
+                            && matches!(list[i].kind, ParamKind::Normal | ParamKind::PositionalOnly)
+                        {
+                            return Some(known.clone());
+                        }
+                        let default = list[i].default;
+                        let found = default.some().map_or_else(TySet::empty, |d| {
+                            let outer = Env { frames: frame.parent.clone(), ..env.clone() };
+                            self.expr(&outer, d)
+                        });
+                        return Some(found.with_unknown());
+                    }
+                }
+            }
+            at = frame.parent.clone();
+        }
+        None
+    }
+
+    fn narrowed_by_clauses(&self, env: &Env, name: Name, pos: u32, clauses: &[Clause], value: TySet) -> TySet {
+        let path = Path::name(name);
+        let mut value = value;
+        for clause in clauses {
+            for &test in env.file.ast.list(clause.conditions) {
+                if !env.file.ast.expr(test).span.contains(pos) {
+                    value = self.narrow(env, value, &path, Constraint::Test { test, holds: true });
+                }
+            }
+        }
+        value
+    }
+
+    /// Look a name up through the scopes, from the place `pos` of the innermost one (or at its end).
+    fn lookup(&self, env: &Env, name: Name, pos: Option<u32>) -> TySet {
+        let file = &env.file;
+        let scopes = &file.scopes;
+        let mut at = Some(env.scope);
+        let mut first = true;
+        let mut constraints: Option<flow::Constraints> = None;
+        while let Some(id) = at {
+            let scope = scopes.scope(id);
+            if id == ScopeId::MODULE && file.parent.is_some() {
+                // A part of a file: its own top level is that of the scope around it.
+                break;
+            }
+            let bindings = scopes.of(id, name);
+            let is_class = matches!(scope.kind, ScopeKind::Class(_));
+            let visible = first || !is_class || bindings.iter().any(|b| matches!(b.kind, BindKind::TypeParam { .. }));
+            if visible && !bindings.is_empty() {
+                let here = env.in_scope(id);
+                if first && let Some(pos) = pos {
+                    let in_function = matches!(scope.kind, ScopeKind::Function(_));
+                    let found = flow::reaching(&file.ast, scope.body, bindings, name, pos, in_function);
+                    if let Some(types) = self.reaching_types(&here, name, bindings, &found, in_function) {
+                        return types;
+                    }
+                    // Not bound yet: in a class body the name means the one around it.
+                } else {
+                    let found = self.bindings_union(&here, name, bindings);
+                    return self.narrowed(env, found, name, constraints.as_ref());
+                }
+            }
+            if first && let Some(pos) = pos && matches!(scope.kind, ScopeKind::Function(_)) {
+                constraints = Some(flow::conditions(&file.ast, scope.body, name, pos));
+            }
+            first = false;
+            at = scope.parent;
+        }
+        let found = match file.parent {
+            Some((outer, scope)) => {
+                let outer = Env { file: self.file(outer), scope, receiver: env.receiver, frames: None };
+                let is_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
+                // A quoted annotation sees the class body around it, a method does not.
+                let start = match outer.file.scopes.scope(scope).parent {
+                    Some(parent) if is_class && file.id == FileId::FRAGMENT => parent,
+                    _ => scope,
+                };
+                let mut found = self.lookup(&outer.in_scope(start), name, None);
+                // Globals that the function being written assigns.
+                let is_global = |b: &&Binding| b.eval_scope != ScopeId::MODULE;
+                for binding in scopes.of(ScopeId::MODULE, name).iter().filter(is_global) {
+                    found.join(self.binding(&env.in_scope(ScopeId::MODULE), binding));
+                }
+                found
+            }
+            None => self.module_or_builtin(env, name),
+        };
+        self.narrowed(env, found, name, constraints.as_ref())
+    }
+
+    fn narrowed(&self, env: &Env, found: TySet, name: Name, constraints: Option<&flow::Constraints>) -> TySet {
+        let Some(constraints) = constraints else {
+            return found;
+        };
+        let path = Path::name(name);
+        constraints.iter().rev().fold(found, |set, c| self.narrow(env, set, &path, *c))
+    }
+
+    fn module_or_builtin(&self, env: &Env, name: Name) -> TySet {
+        if let Some(found) = self.star_imported(&env.file, name) {
+            return found;
+        }
+        if let Some(found) = self.module_constant(&env.file, name) {
+            return found;
+        }
+        let builtins = self.library().builtins();
+        if env.file.module_name != Name::BUILTINS
+            && let Some(found) = self.module_attribute(builtins, name)
+        {
+            return found;
+        }
+        TySet::unknown()
+    }
+
+    /// The types of the bindings that reach a place; none when nothing is bound there yet.
+    fn reaching_types(
+        &self,
+        env: &Env,
+        name: Name,
+        all: &[Binding],
+        found: &flow::Reaching,
+        in_function: bool,
+    ) -> Option<TySet> {
+        let path = Path::name(name);
+        let mut types = TySet::empty();
+        for (binding, constraints) in &found.bindings {
+            let value = self.binding(env, binding);
+            let value = constraints.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c));
+            types.join(value);
+        }
+        if let Some(constraints) = &found.from_start {
+            let params: Vec<&Binding> = all
+                .iter()
+                .filter(|b| matches!(b.kind, BindKind::Param { .. } | BindKind::TypeParam { .. }))
+                .collect();
+            for param in &params {
+                let value = self.binding(env, param);
+                let value = constraints.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c));
+                types.join(value);
+            }
+            if params.is_empty() && found.bindings.is_empty() {
+                if !in_function {
+                    return None;
+                }
+                // Used before it is bound (a loop may come round, or the code is unfinished).
+                for binding in all {
+                    types.join(self.binding(env, binding));
+                }
+            }
+        }
+        Some(types)
+    }
+
+    /// Everything a name is bound to in a scope, seen from another one.
+    fn bindings_union(&self, env: &Env, name: Name, bindings: &[Binding]) -> TySet {
+        if let [only] = bindings {
+            return self.binding(env, only);
+        }
+        let key = Key::Exit(env.file.id, env.scope, name, env.receiver);
+        self.memo(key, || {
+            let scope = env.file.scopes.scope(env.scope);
+            let mut types = TySet::empty();
+            let is_definition =
+                |b: &Binding| matches!(b.kind, BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted);
+            if bindings.iter().all(is_definition) {
+                // Definitions replace each other: those in force at the end are meant.
+                let found = flow::at_exit(&env.file.ast, scope.body, bindings, name);
+                for (binding, _) in &found.bindings {
+                    types.join(self.binding(env, binding));
+                }
+                return types;
+            }
+            for binding in bindings {
+                types.join(self.binding(env, binding));
+            }
+            types
+        })
+    }
+
+    /// Is a name of a scope bound when `pos` is reached?
+    pub(crate) fn is_bound_at(&self, file: &crate::repo::file::File, scope: ScopeId, bindings: &[Binding], pos: u32) -> bool {
+        let is_param =
+            |b: &Binding| matches!(b.kind, BindKind::Param { .. } | BindKind::TypeParam { .. });
+        if !bindings.iter().any(|b| matches!(b.kind, BindKind::Deleted)) {
+            return bindings.iter().any(|b| is_param(b) || b.pos < pos || b.eval_scope != scope);
+        }
+        let Some(first) = bindings.first() else { return false };
+        let body = file.scopes.scope(scope).body;
+        let found = flow::reaching(&file.ast, body, bindings, first.name, pos, false);
+        !found.bindings.is_empty() || (found.from_start.is_some() && bindings.iter().any(is_param))
+    }
+
+    /// What a scope's name is when the scope's body has run; none when it is not bound there.
+    pub(super) fn at_scope_exit(&self, env: &Env, name: Name) -> Option<TySet> {
+        let bindings = env.file.scopes.of(env.scope, name);
+        match bindings {
+            [] => return None,
+            [only] if matches!(only.kind, BindKind::Deleted) => return None,
+            [only] => return Some(self.binding(env, only)),
+            _ => {}
+        }
+        let scope = env.file.scopes.scope(env.scope);
+        let found = flow::at_exit(&env.file.ast, scope.body, bindings, name);
+        if found.bindings.is_empty() {
+            return None;
+        }
+        let mut types = TySet::empty();
+        for (binding, _) in &found.bindings {
+            types.join(self.binding(env, binding));
+        }
+        Some(types)
+    }
+
+    /// What one binding gives its name.
+    pub(super) fn binding(&self, env: &Env, binding: &Binding) -> TySet {
+        if env.scope == ScopeId::MODULE
+            && let Some(form) = self.typing_form(env.file.module_name, binding.name)
+        {
+            return form;
+        }
+        match binding.kind {
+            BindKind::Deleted => return TySet::empty(),
+            BindKind::Class(class) => {
+                return self.class_value(env, class);
+            }
+            BindKind::Function(func) => return self.function_value(&env.file, func),
+            _ => {}
+        }
+        let key = Key::Binding(env.file.id, env.scope, binding.name, binding.pos, env.receiver);
+        let here = if binding.eval_scope == env.scope { env.clone() } else { env.in_scope(binding.eval_scope) };
+        self.memo(key, || self.binding_value(&here, binding))
+    }
+
+    fn binding_value(&self, env: &Env, binding: &Binding) -> TySet {
+        let ast = &env.file.ast;
+        match binding.kind {
+            BindKind::Param { func, param } => self.parameter(env, func, param),
+            BindKind::Target { root, value, source } => {
+                if source == Source::Value
+                    && let Some(found) = self.type_variable(env, binding, value)
+                {
+                    return found;
+                }
+                let of = self.source_value(env, value, source);
+                match target_path_at(ast, root, binding.pos) {
+                    Some(path) => self.unpacked(of, &path),
+                    None => TySet::unknown(),
+                }
+            }
+            BindKind::Annotated { annotation, value } => self.annotated(env, annotation, value),
+            BindKind::Augmented { stmt } => {
+                let StmtKind::AugAssign { target, op, value } = ast.stmt(stmt).kind else {
+                    return TySet::unknown();
+                };
+                let ExprKind::Name(name) = ast.kind(target) else {
+                    return TySet::unknown();
+                };
+                let left = self.name(env, name, binding.pos);
+                let right = self.expr(env, value);
+                self.augmented(op, &left, &right)
+            }
+            BindKind::Except { handler } => {
+                let handler = &ast.handlers[handler as usize];
+                let Some(kind) = handler.kind.some() else {
+                    return TySet::unknown();
+                };
+                let classes = self.expr(env, kind);
+                self.instances_of_classes(&classes)
+            }
+            BindKind::Import { alias } => self.imported(env, &ast.aliases[alias as usize]),
+            BindKind::ImportFrom { from, alias } => {
+                let from = &ast.imports_from[from as usize];
+                self.imported_from(&env.file, from, ast.aliases[alias as usize].name)
+            }
+            BindKind::Star { .. } => TySet::unknown(),
+            BindKind::Walrus(expr) => match ast.kind(expr) {
+                ExprKind::Walrus { value, .. } => self.expr(env, value),
+                _ => TySet::unknown(),
+            },
+            BindKind::Captured { stmt, case } => self.captured(env, stmt, case, binding),
+            BindKind::TypeAlias { stmt } => match ast.stmt(stmt).kind {
+                StmtKind::TypeAlias { value, .. } => self.expr(env, value),
+                _ => TySet::unknown(),
+            },
+            BindKind::TypeParam { .. } => {
+                TySet::one(Ty::Var(Var { file: env.file.id, pos: binding.pos, name: binding.name }))
+            }
+            BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted => TySet::empty(),
+        }
+    }
+
+    /// `T = TypeVar('T')` binds a type variable.
+    fn type_variable(&self, env: &Env, binding: &Binding, value: ExprId) -> Option<TySet> {
+        let ast = &env.file.ast;
+        let ExprKind::Call { func, .. } = ast.kind(value) else {
+            return None;
+        };
+        let name = match ast.kind(func) {
+            ExprKind::Name(name) | ExprKind::Attribute { name, .. } => name,
+            _ => return None,
+        };
+        matches!(name, Name::TYPE_VAR | Name::PARAM_SPEC | Name::TYPE_VAR_TUPLE)
+            .then(|| TySet::one(Ty::Var(Var { file: env.file.id, pos: binding.pos, name: binding.name })))
+    }
+
+    pub(super) fn source_value(&self, env: &Env, value: ExprId, source: Source) -> TySet {
+        let found = self.expr(env, value);
+        match source {
+            Source::Value => found,
+            Source::Item => self.iterated(&found, false),
+            Source::AsyncItem => self.iterated(&found, true),
+            Source::Entered => self.entered(&found, false),
+            Source::AsyncEntered => self.entered(&found, true),
+        }
+    }
+
+    /// A parameter inside its function.
+    fn parameter(&self, env: &Env, func: FuncId, param: u32) -> TySet {
+        let ast = &env.file.ast;
+        let function = ast.function(func);
+        let p = ast.params[param as usize];
+        let outer = match env.file.scopes.scope(env.scope).parent {
+            Some(parent) => env.in_scope(parent),
+            None => env.clone(),
+        };
+        let is_first = function.params.start == param;
+        if is_first
+            && matches!(p.kind, ParamKind::Normal | ParamKind::PositionalOnly)
+            && let Some(class) = self.method_class(&env.file, env.scope)
+            && !self.is_static_method(&env.file, func)
+        {
+            let is_class = self.is_class_method(&env.file, func);
+            if let Some(annotation) = p.annotation.some() {
+                let declared = self.annotation(&outer, annotation);
+                if !declared.has_vars() {
+                    return declared;
+                }
+            }
+            let receiver = env.receiver.filter(|r| self.is_subclass(*r, class)).unwrap_or(class);
+            return self.receiver_type(receiver, is_class);
+        }
+        let var = TySet::one(Ty::Var(Var { file: env.file.id, pos: p.start, name: p.name }));
+        let value = match p.annotation.some() {
+            Some(annotation) => {
+                let declared = self.annotation(&outer, annotation);
+                // `x: int = None` is common and means that None may be passed.
+                match p.default.some() {
+                    Some(default) if matches!(ast.kind(default), ExprKind::None) => declared.joined(TySet::none()),
+                    _ => declared,
+                }
+            }
+            None => match p.default.some() {
+                Some(default) if !matches!(p.kind, ParamKind::VarArgs | ParamKind::VarKeywords) => {
+                    var.joined(self.expr(&outer, default))
+                }
+                _ => var,
+            },
+        };
+        match p.kind {
+            ParamKind::VarArgs => {
+                let item = if p.annotation == ExprId::NONE { TySet::unknown() } else { value };
+                self.generic_builtin(Name::TUPLE, vec![item])
+            }
+            ParamKind::VarKeywords => {
+                let item = if p.annotation == ExprId::NONE { TySet::unknown() } else { value };
+                self.generic_builtin(Name::DICT, vec![self.of_builtin(Name::STR), item])
+            }
+            _ => value,
+        }
+    }
+
+    /// `self` or `cls` in a method of a class, with the class's own type variables as arguments.
+    pub(super) fn receiver_type(&self, class: super::ty::ClassKey, is_class: bool) -> TySet {
+        let vars = self.own_vars(class);
+        let args = (!vars.is_empty())
+            .then(|| vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect::<Vec<_>>().into());
+        let metaclass = self.is_metaclass(class);
+        if is_class || metaclass {
+            if metaclass && !is_class {
+                return TySet::one(Ty::Instance { class, args, exact: false });
+            }
+            return TySet::one(Ty::Class { class, args });
+        }
+        TySet::one(Ty::Instance { class, args, exact: false })
+    }
+
+    /// `name: annotation = value`.
+    pub(super) fn annotated(&self, env: &Env, annotation: ExprId, value: ExprId) -> TySet {
+        let ast = &env.file.ast;
+        if let Some(form) = self.alias_form(env, annotation) {
+            // `x: Final = 1`, `X: TypeAlias = …`, `x: ClassVar = …`: the value tells.
+            if matches!(form, Name::FINAL | Name::CLASS_VAR | Name::TYPE_ALIAS)
+                && let Some(value) = value.some()
+            {
+                return self.expr(env, value);
+            }
+        }
+        let declared = self.annotation(env, annotation);
+        match value.some() {
+            Some(value) if matches!(ast.kind(value), ExprKind::None) => declared.joined(TySet::none()),
+            Some(value) if declared.unknown && declared.items.is_empty() => {
+                self.expr(env, value).with_unknown()
+            }
+            // `current_app: Flask = LocalProxy(…)`: what is assigned is not what is declared.
+            Some(value) if matches!(ast.kind(value), ExprKind::Call { .. }) => {
+                let assigned = self.expr(env, value);
+                let mut declared = declared;
+                for ty in assigned.items {
+                    if let Ty::Instance { class, .. } = &ty
+                        && !declared.items.iter().any(|d| {
+                            !matches!(d, Ty::Instance { .. })
+                                || self.class_of(d).is_some_and(|d| self.is_subclass(*class, d) || self.is_protocol(d))
+                        })
+                        && self.own(*class).has_class_level(Name::GETATTR_METHOD)
+                    {
+                        declared.add(ty);
+                    }
+                }
+                declared
+            }
+            _ => declared,
+        }
+    }
+
+    fn alias_form(&self, env: &Env, annotation: ExprId) -> Option<Name> {
+        let name = match env.file.ast.kind(annotation) {
+            ExprKind::Name(name) | ExprKind::Attribute { name, .. } => name,
+            _ => return None,
+        };
+        matches!(name, Name::FINAL | Name::CLASS_VAR | Name::TYPE_ALIAS).then_some(name)
+    }
+
+    /// Take a value apart along the way to a name in a target.
+    pub(super) fn unpacked(&self, value: TySet, path: &[Step]) -> TySet {
+        let mut value = value;
+        for step in path {
+            value = match step {
+                Step::Item { index, n, star } => self.unpacked_item(&value, *index, *n, *star),
+                Step::Rest => {
+                    let item = self.iterated(&value, false);
+                    self.generic_builtin(Name::LIST, vec![item])
+                }
+            };
+        }
+        value
+    }
+
+    fn unpacked_item(&self, value: &TySet, index: usize, n: usize, star: Option<usize>) -> TySet {
+        let mut out = TySet { items: Default::default(), unknown: value.unknown };
+        for ty in &value.items {
+            if let Some(items) = self.tuple_items(ty) {
+                let at = match star {
+                    Some(star) if index > star => (items.len() + index).checked_sub(n),
+                    _ => Some(index),
+                };
+                match at.and_then(|i| items.get(i)) {
+                    Some(item) => out.join(item.clone()),
+                    None => out.unknown = true,
+                }
+                continue;
+            }
+            out.join(self.iterated(&TySet::one(ty.clone()), false));
+        }
+        out
+    }
+
+    /// What a file declares at module level without a statement (`__name__`, `__file__`, …).
+    pub(super) fn module_constant(&self, file: &crate::repo::file::File, name: Name) -> Option<TySet> {
+        match name {
+            Name::NAME_ATTR | Name::FILE_ATTR => Some(self.of_builtin(Name::STR)),
+            Name::DOC => Some(self.of_builtin(Name::STR).joined(TySet::none())),
+            Name::PACKAGE => Some(self.of_builtin(Name::STR).joined(TySet::none())),
+            Name::PATH_ATTR if file.is_package => {
+                Some(self.generic_builtin(Name::LIST, vec![self.of_builtin(Name::STR)]))
+            }
+            Name::DICT_ATTR => Some(self.of_builtin(Name::DICT)),
+            Name::SPEC | Name::LOADER | Name::CACHED | Name::BUILTINS_PRIVATE => Some(TySet::unknown()),
+            _ => None,
+        }
+    }
+
+    /// What a type variable is limited to: its bound or the union of its constraints.
+    pub(crate) fn var_bound(&self, var: Var) -> TySet {
+        let file = self.file_of_var(var.file);
+        let Some(file) = file else {
+            return TySet::unknown();
+        };
+        let scope = file.scopes.at(var.pos);
+        let mut at = Some(scope);
+        while let Some(id) = at {
+            for b in file.scopes.of(id, var.name) {
+                if b.pos != var.pos {
+                    continue;
+                }
+                let env = Env::new(file.clone(), id);
+                match b.kind {
+                    BindKind::TypeParam { param } => {
+                        return match file.ast.type_params[param as usize].bound.some() {
+                            Some(bound) => self.bound_annotation(&env, bound),
+                            None => TySet::unknown(),
+                        };
+                    }
+                    BindKind::Target { value, .. } => {
+                        let ExprKind::Call { args, .. } = file.ast.kind(value) else {
+                            return TySet::unknown();
+                        };
+                        let mut found = TySet::empty();
+                        for (i, arg) in file.ast.args(args).iter().enumerate() {
+                            match arg.kind {
+                                ArgKind::Keyword(n) if n.as_str() == "bound" => {
+                                    return self.annotation(&env, arg.value);
+                                }
+                                ArgKind::Positional if i > 0 => found.join(self.annotation(&env, arg.value)),
+                                _ => {}
+                            }
+                        }
+                        return if found.is_empty() { TySet::unknown() } else { found };
+                    }
+                    _ => return TySet::unknown(),
+                }
+            }
+            at = file.scopes.scope(id).parent;
+        }
+        TySet::unknown()
+    }
+
+    /// A bound may be one annotation or a tuple of constraints.
+    fn bound_annotation(&self, env: &Env, bound: ExprId) -> TySet {
+        match env.file.ast.kind(bound) {
+            ExprKind::Tuple { items } => {
+                let mut found = TySet::empty();
+                for &item in env.file.ast.list(items) {
+                    found.join(self.annotation(env, item));
+                }
+                found
+            }
+            _ => self.annotation(env, bound),
+        }
+    }
+
+    fn file_of_var(&self, id: FileId) -> Option<Arc<crate::repo::file::File>> {
+        if id.is_library() || self.snapshot.files.get(id.0 as usize).is_some_and(Option::is_some) {
+            return Some(self.file(id));
+        }
+        self.overlay.as_ref().filter(|f| f.id == id).cloned()
+    }
+
+    /// Variables replaced by their bounds, or by "unknown": what can be said without knowing callers.
+    pub(crate) fn closed_over_vars(&self, set: &TySet) -> TySet {
+        if !set.has_vars() {
+            return set.clone();
+        }
+        let mut out = TySet { items: Default::default(), unknown: set.unknown };
+        for ty in &set.items {
+            match ty {
+                Ty::Var(var) => {
+                    let bound = self.var_bound(*var);
+                    if bound.has_vars() {
+                        out.unknown = true;
+                    } else {
+                        out.join(bound);
+                    }
+                }
+                other => out.add(other.clone()),
+            }
+        }
+        out
+    }
+
+    pub(super) fn no_bindings() -> Bindings {
+        Bindings::default()
+    }
+}
+
+/// One step from a value towards a name inside a target.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Item { index: usize, n: usize, star: Option<usize> },
+    /// `*rest`
+    Rest,
+}
+
+/// The way to the name that starts at `pos` in a target.
+pub(super) fn target_path_at(ast: &Ast, root: ExprId, pos: u32) -> Option<Vec<Step>> {
+    find_target(ast, root, &|id| {
+        let expr = ast.expr(id);
+        matches!(expr.kind, ExprKind::Name(_) | ExprKind::Attribute { .. } | ExprKind::Subscript { .. })
+            && expr.span.start == pos
+    })
+}
+
+/// The way to a name in a target.
+pub(super) fn target_path(ast: &Ast, root: ExprId, name: Name) -> Option<Vec<Step>> {
+    find_target(ast, root, &|id| matches!(ast.kind(id), ExprKind::Name(n) if n == name))
+}
+
+fn find_target(ast: &Ast, root: ExprId, wanted: &dyn Fn(ExprId) -> bool) -> Option<Vec<Step>> {
+    if wanted(root) {
+        return Some(Vec::new());
+    }
+    match ast.kind(root) {
+        ExprKind::Tuple { items } | ExprKind::List { items } => {
+            let items = ast.list(items);
+            let star = items.iter().position(|i| matches!(ast.kind(*i), ExprKind::Starred(_)));
+            for (index, &item) in items.iter().enumerate() {
+                if let Some(mut rest) = find_target(ast, item, wanted) {
+                    if Some(index) != star {
+                        rest.insert(0, Step::Item { index, n: items.len(), star });
+                    }
+                    return Some(rest);
+                }
+            }
+            None
+        }
+        ExprKind::Starred(inner) => {
+            let mut rest = find_target(ast, inner, wanted)?;
+            rest.insert(0, Step::Rest);
+            Some(rest)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,35 @@
+//! Inference: what an expression may be, computed when it is asked for.
+//!
+//! # Place
+//! Uses the other parts of `repo`. Used by completion (through [`super::Analysis`]), queries and
+//! checks.
+//! # Invariants
+//! - Nothing of the user's is run or imported.
+//! - Work is bounded: nesting by [`DEPTH_MAX`], steps by a budget per question, time by a deadline. A
+//!   bound that is hit makes the result unknown, never smaller.
+//! - Recursive definitions are solved by iterating to a fixed point; what does not settle is unknown.
+
+mod annotation;
+mod attribute;
+mod binding;
+mod call;
+mod class;
+mod expression;
+mod field;
+mod flow;
+mod function;
+mod members;
+mod module;
+mod narrow;
+mod operator;
+mod relation;
+mod ty;
+mod world;
+
+pub(crate) use members::{Member, MemberKind, Members};
+pub(crate) use relation::FileRelations;
+pub(crate) use ty::{ClassKey, Ty};
+pub(crate) use world::{Env, Fragment, Tiers, World};
+
+/// Deepest chain of dependent questions.
+pub(crate) const DEPTH_MAX: u32 = 90;

@@ -1,0 +1,957 @@
+//! Expressions.
+//!
+//! # Place
+//! Adds to the parser what lies below statements.
+
+use super::ast::*;
+use super::lexer::{T, Token};
+use super::parser::{Exprs, Parser, run};
+use crate::repo::name::Name;
+use smallvec::SmallVec;
+
+fn is_reflective(name: Name) -> bool {
+    matches!(
+        name,
+        Name::SETATTR
+            | Name::GETATTR
+            | Name::HASATTR
+            | Name::DELATTR
+            | Name::VARS
+            | Name::GLOBALS
+            | Name::LOCALS
+            | Name::EXEC
+    )
+}
+
+/// Precedence of a binary operator, and whether it is one.
+fn binary(kind: T) -> Option<(u8, BinOp)> {
+    Some(match kind {
+        T::Pipe => (1, BinOp::Or),
+        T::Caret => (2, BinOp::Xor),
+        T::Amp => (3, BinOp::And),
+        T::LShift => (4, BinOp::LShift),
+        T::RShift => (4, BinOp::RShift),
+        T::Plus => (5, BinOp::Add),
+        T::Minus => (5, BinOp::Sub),
+        T::Star => (6, BinOp::Mul),
+        T::Slash => (6, BinOp::Div),
+        T::DoubleSlash => (6, BinOp::FloorDiv),
+        T::Percent => (6, BinOp::Mod),
+        T::At => (6, BinOp::MatMul),
+        T::DoubleStar => (8, BinOp::Pow),
+        _ => return None,
+    })
+}
+
+impl Parser<'_> {
+    pub(super) fn starts_expression(&self) -> bool {
+        matches!(
+            self.tok.kind,
+            T::Cursor
+                | T::Name
+                | T::Int
+                | T::Float
+                | T::Complex
+                | T::Str
+                | T::Bytes
+                | T::FStr
+                | T::LParen
+                | T::LBracket
+                | T::LBrace
+                | T::Dots3
+                | T::Plus
+                | T::Minus
+                | T::Tilde
+                | T::Star
+                | T::KwFalse
+                | T::KwNone
+                | T::KwTrue
+                | T::KwAwait
+                | T::KwLambda
+                | T::KwNot
+                | T::KwYield
+        )
+    }
+
+    /// Expressions separated by commas; a tuple when there is a comma.
+    pub(super) fn expression_list(&mut self) -> ExprId {
+        let start = self.tok.start;
+        let first = self.star_or_named();
+        if !self.at(T::Comma) {
+            return first;
+        }
+        let mut items: Exprs = SmallVec::new();
+        items.push(first);
+        while self.eat(T::Comma) {
+            if !self.starts_expression() {
+                break;
+            }
+            if self.target_start != u32::MAX {
+                self.target_start = self.tok.start;
+            }
+            items.push(self.star_or_named());
+        }
+        let items = self.expr_run(&items);
+        let end = self.prev_end;
+        self.expr(ExprKind::Tuple { items }, start, end)
+    }
+
+    pub(super) fn star_or_named(&mut self) -> ExprId {
+        if self.at(T::Star) {
+            let start = self.tok.start;
+            self.advance();
+            if self.target_start != u32::MAX {
+                self.target_start = self.tok.start;
+            }
+            let value = self.or_expression();
+            let end = self.end_of(value);
+            return self.expr(ExprKind::Starred(value), start, end);
+        }
+        if self.at(T::KwYield) {
+            return self.yield_expression();
+        }
+        self.named()
+    }
+
+    /// `test` or `name := test`.
+    pub(super) fn named(&mut self) -> ExprId {
+        let target = self.test();
+        if self.at(T::ColonEq) && matches!(self.ast.kind(target), ExprKind::Name(_)) {
+            self.advance();
+            let value = self.test();
+            let (start, end) = (self.start_of(target), self.end_of(value));
+            let id = self.expr(ExprKind::Walrus { target, value }, start, end);
+            self.ast.walruses.push(id);
+            return id;
+        }
+        target
+    }
+
+    pub(super) fn yield_expression(&mut self) -> ExprId {
+        let start = self.tok.start;
+        self.advance();
+        self.has_yield = true;
+        self.target_start = u32::MAX;
+        if self.eat(T::KwFrom) {
+            let value = self.test();
+            let end = self.end_of(value);
+            return self.expr(ExprKind::YieldFrom(value), start, end);
+        }
+        let value = if self.starts_expression() { self.expression_list() } else { ExprId::NONE };
+        let end = self.prev_end;
+        self.expr(ExprKind::Yield(value), start, end)
+    }
+
+    pub(super) fn test(&mut self) -> ExprId {
+        if self.enter().is_none() {
+            let id = self.missing();
+            self.skip_nested();
+            return id;
+        }
+        let id = self.test_inner();
+        self.leave();
+        id
+    }
+
+    /// Too deep: skip to the token that may end the enclosing construct.
+    fn skip_nested(&mut self) {
+        let mut depth = 0u32;
+        loop {
+            match self.tok.kind {
+                T::Newline | T::Eof | T::Indent | T::Dedent | T::Cursor => return,
+                T::LParen | T::LBracket | T::LBrace => depth += 1,
+                T::RParen | T::RBracket | T::RBrace => {
+                    if depth == 0 {
+                        return;
+                    }
+                    depth -= 1;
+                }
+                _ => {}
+            }
+            self.advance();
+        }
+    }
+
+    fn test_inner(&mut self) -> ExprId {
+        if self.at(T::KwLambda) {
+            return self.lambda();
+        }
+        let body = self.or_test();
+        if !self.at(T::KwIf) {
+            return body;
+        }
+        self.advance();
+        self.target_start = u32::MAX;
+        let test = self.or_test();
+        let orelse = if self.eat(T::KwElse) {
+            self.test()
+        } else {
+            self.error("expected 'else' in a conditional expression");
+            self.missing()
+        };
+        let (start, end) = (self.start_of(body), self.end_of(orelse));
+        self.expr(ExprKind::IfElse { test, body, orelse }, start, end)
+    }
+
+    fn lambda(&mut self) -> ExprId {
+        let start = self.tok.start;
+        self.advance();
+        self.target_start = u32::MAX;
+        let params = self.parameters(T::Colon, false);
+        self.expect(T::Colon, "expected ':' after the parameters of a lambda");
+        self.frames.push(ExprFrame::Lambda { params });
+        let outer_yield = self.has_yield;
+        let body = self.test();
+        self.has_yield = outer_yield;
+        self.frames.pop();
+        let lambda = self.ast.lambdas.len() as u32;
+        self.ast.lambdas.push(Lambda { params, body });
+        let end = self.end_of(body);
+        self.expr(ExprKind::Lambda { lambda }, start, end)
+    }
+
+    pub(super) fn or_test(&mut self) -> ExprId {
+        let first = self.and_test();
+        if !self.at(T::KwOr) {
+            return first;
+        }
+        let mut operands: Exprs = SmallVec::new();
+        operands.push(first);
+        while self.eat(T::KwOr) {
+            self.target_start = u32::MAX;
+            operands.push(self.and_test());
+        }
+        let (start, end) = (self.start_of(first), self.prev_end);
+        let operands = self.expr_run(&operands);
+        self.expr(ExprKind::Or { operands }, start, end)
+    }
+
+    fn and_test(&mut self) -> ExprId {
+        let first = self.not_test();
+        if !self.at(T::KwAnd) {
+            return first;
+        }
+        let mut operands: Exprs = SmallVec::new();
+        operands.push(first);
+        while self.eat(T::KwAnd) {
+            self.target_start = u32::MAX;
+            operands.push(self.not_test());
+        }
+        let (start, end) = (self.start_of(first), self.prev_end);
+        let operands = self.expr_run(&operands);
+        self.expr(ExprKind::And { operands }, start, end)
+    }
+
+    fn not_test(&mut self) -> ExprId {
+        let mut starts: SmallVec<[u32; 4]> = SmallVec::new();
+        while self.at(T::KwNot) {
+            starts.push(self.tok.start);
+            self.advance();
+            self.target_start = u32::MAX;
+        }
+        let mut id = self.comparison();
+        let end = self.end_of(id);
+        for start in starts.into_iter().rev() {
+            id = self.expr(ExprKind::Unary { op: UnaryOp::Not, operand: id }, start, end);
+        }
+        id
+    }
+
+    fn comparison(&mut self) -> ExprId {
+        let first = self.or_expression();
+        let Some(op) = self.comparison_operator() else {
+            return first;
+        };
+        self.target_start = u32::MAX;
+        let right = self.or_expression();
+        let start = self.start_of(first);
+        let end = self.end_of(right);
+        let id = self.expr(ExprKind::Compare { op, left: first, right }, start, end);
+        let mut last = right;
+        let mut operands: Exprs = SmallVec::new();
+        operands.push(id);
+        // a < b < c is (a < b) and (b < c), with b evaluated once.
+        while let Some(op) = self.comparison_operator() {
+            let right = self.or_expression();
+            let (start, end) = (self.start_of(last), self.end_of(right));
+            operands.push(self.expr(ExprKind::Compare { op, left: last, right }, start, end));
+            last = right;
+        }
+        if operands.len() == 1 {
+            return id;
+        }
+        let end = self.end_of(last);
+        let operands = self.expr_run(&operands);
+        self.expr(ExprKind::And { operands }, start, end)
+    }
+
+    fn comparison_operator(&mut self) -> Option<CmpOp> {
+        let op = match self.tok.kind {
+            T::EqEq => CmpOp::Eq,
+            T::NotEq => CmpOp::NotEq,
+            T::Lt => CmpOp::Lt,
+            T::LtE => CmpOp::LtE,
+            T::Gt => CmpOp::Gt,
+            T::GtE => CmpOp::GtE,
+            T::KwIn => CmpOp::In,
+            T::KwIs => {
+                self.advance();
+                return Some(if self.eat(T::KwNot) { CmpOp::IsNot } else { CmpOp::Is });
+            }
+            T::KwNot => {
+                self.advance();
+                self.expect(T::KwIn, "expected 'in' after 'not'");
+                return Some(CmpOp::NotIn);
+            }
+            _ => return None,
+        };
+        self.advance();
+        Some(op)
+    }
+
+    /// A binary expression (what may stand on either side of a comparison).
+    pub(super) fn or_expression(&mut self) -> ExprId {
+        self.binary_from(1)
+    }
+
+    /// A binary expression without `|`, which separates alternatives in patterns.
+    pub(super) fn sum_without_bar(&mut self) -> ExprId {
+        self.binary_from(2)
+    }
+
+    fn binary_from(&mut self, min: u8) -> ExprId {
+        let mut left = self.unary();
+        while let Some((precedence, op)) = binary(self.tok.kind) {
+            if precedence < min || op == BinOp::Pow {
+                break;
+            }
+            self.advance();
+            self.target_start = u32::MAX;
+            let right = self.binary_from(precedence + 1);
+            let (start, end) = (self.start_of(left), self.end_of(right));
+            left = self.expr(ExprKind::Binary { op, left, right }, start, end);
+        }
+        left
+    }
+
+    fn unary(&mut self) -> ExprId {
+        let mut prefix: SmallVec<[(UnaryOp, u32); 4]> = SmallVec::new();
+        loop {
+            let op = match self.tok.kind {
+                T::Plus => UnaryOp::Plus,
+                T::Minus => UnaryOp::Minus,
+                T::Tilde => UnaryOp::Invert,
+                _ => break,
+            };
+            prefix.push((op, self.tok.start));
+            self.advance();
+            self.target_start = u32::MAX;
+        }
+        let mut id = self.power();
+        let end = self.end_of(id);
+        for (op, start) in prefix.into_iter().rev() {
+            id = self.expr(ExprKind::Unary { op, operand: id }, start, end);
+        }
+        id
+    }
+
+    fn power(&mut self) -> ExprId {
+        let start = self.tok.start;
+        let base = if self.at(T::KwAwait) {
+            self.advance();
+            self.target_start = u32::MAX;
+            let value = self.primary();
+            let end = self.end_of(value);
+            self.expr(ExprKind::Await(value), start, end)
+        } else {
+            self.primary()
+        };
+        if !self.at(T::DoubleStar) {
+            return base;
+        }
+        self.advance();
+        self.target_start = u32::MAX;
+        if self.enter().is_none() {
+            let id = self.missing();
+            self.skip_nested();
+            return id;
+        }
+        let right = self.unary();
+        self.leave();
+        let end = self.end_of(right);
+        self.expr(ExprKind::Binary { op: BinOp::Pow, left: base, right }, start, end)
+    }
+
+    fn primary(&mut self) -> ExprId {
+        let mut id = self.atom();
+        loop {
+            let start = self.start_of(id);
+            match self.tok.kind {
+                T::Dot => {
+                    let after_dot = self.tok.end;
+                    self.advance();
+                    match self.tok.kind {
+                        T::Name => {
+                            let name = self.name_of(self.tok);
+                            let end = self.tok.end;
+                            self.advance();
+                            id = self.expr(ExprKind::Attribute { value: id, name }, start, end);
+                        }
+                        T::Cursor => {
+                            let at_statement_start = self.target_start == start;
+                            self.record_cursor(CursorSite::Member { value: id, at_statement_start });
+                            let end = self.tok.start;
+                            self.advance();
+                            id = self.expr(
+                                ExprKind::Attribute { value: id, name: Name::CURSOR },
+                                start,
+                                end,
+                            );
+                        }
+                        kind => {
+                            self.error("expected a name after '.'");
+                            // A keyword on the same line was meant as the name.
+                            let same_line = kind.is_keyword() && !self.tok.first_on_line;
+                            let name = if same_line && self.tok.start == after_dot {
+                                let name = self.name_of(self.tok);
+                                self.advance();
+                                name
+                            } else {
+                                Name::EMPTY
+                            };
+                            let end = self.prev_end;
+                            id = self.expr(ExprKind::Attribute { value: id, name }, start, end);
+                        }
+                    }
+                }
+                T::LParen => {
+                    let outer = std::mem::replace(&mut self.target_start, u32::MAX);
+                    self.advance();
+                    let args = self.arguments(id);
+                    self.expect(T::RParen, "expected ')'");
+                    let end = self.prev_end;
+                    let func = id;
+                    id = self.expr(ExprKind::Call { func, args }, start, end);
+                    self.target_start = outer;
+                    if let ExprKind::Name(name) = self.ast.kind(func)
+                        && is_reflective(name)
+                    {
+                        self.ast.reflective_calls.push(id);
+                    }
+                }
+                T::LBracket => {
+                    let outer = std::mem::replace(&mut self.target_start, u32::MAX);
+                    self.advance();
+                    let index = self.subscript_index();
+                    self.expect(T::RBracket, "expected ']'");
+                    let end = self.prev_end;
+                    id = self.expr(ExprKind::Subscript { value: id, index }, start, end);
+                    self.target_start = outer;
+                }
+                _ => return id,
+            }
+        }
+    }
+
+    fn subscript_index(&mut self) -> ExprId {
+        let start = self.tok.start;
+        let first = self.subscript_item();
+        if !self.at(T::Comma) {
+            return first;
+        }
+        let mut items: Exprs = SmallVec::new();
+        items.push(first);
+        while self.eat(T::Comma) {
+            if !self.starts_expression() && !self.at(T::Colon) {
+                break;
+            }
+            items.push(self.subscript_item());
+        }
+        let items = self.expr_run(&items);
+        let end = self.prev_end;
+        self.expr(ExprKind::Tuple { items }, start, end)
+    }
+
+    fn subscript_item(&mut self) -> ExprId {
+        let start = self.tok.start;
+        let mut parts: Exprs = SmallVec::new();
+        if !self.at(T::Colon) {
+            if !self.starts_expression() {
+                self.error("expected an index");
+                return self.missing();
+            }
+            let value = self.star_or_named();
+            if !self.at(T::Colon) {
+                return value;
+            }
+            parts.push(value);
+        }
+        while self.eat(T::Colon) {
+            if self.starts_expression() {
+                parts.push(self.test());
+            }
+        }
+        let parts = self.expr_run(&parts);
+        let end = self.prev_end;
+        self.expr(ExprKind::Slice { parts }, start, end)
+    }
+
+    /// Arguments up to (not including) the closing parenthesis. `func` is what is called.
+    pub(super) fn arguments(&mut self, func: ExprId) -> Run {
+        let mut args: SmallVec<[Arg; 8]> = SmallVec::new();
+        loop {
+            let start = self.tok.start;
+            let at_cursor = self.at(T::Cursor);
+            let (kind, value) = match self.tok.kind {
+                T::RParen | T::Newline | T::Eof | T::Indent | T::Dedent => break,
+                T::Star => {
+                    self.advance();
+                    (ArgKind::Star, self.test())
+                }
+                T::DoubleStar => {
+                    self.advance();
+                    (ArgKind::DoubleStar, self.test())
+                }
+                _ if !self.starts_expression() => {
+                    self.error("expected an argument");
+                    if !self.recover_in_brackets(T::RParen) {
+                        break;
+                    }
+                    continue;
+                }
+                _ => {
+                    let value = self.named();
+                    match self.ast.kind(value) {
+                        ExprKind::Name(name) if self.at(T::Assign) => {
+                            self.advance();
+                            (ArgKind::Keyword(name), self.test())
+                        }
+                        _ if matches!(self.tok.kind, T::KwFor | T::KwAsync) => {
+                            let id = self.comprehension(CompKind::Generator, value, ExprId::NONE, start);
+                            (ArgKind::Positional, id)
+                        }
+                        _ => (ArgKind::Positional, value),
+                    }
+                }
+            };
+            if at_cursor && let Some(cursor) = &mut self.ast.cursor && cursor.call.is_none() {
+                let args = args.to_vec();
+                cursor.call = Some(CursorCall { func, args, at_argument_start: true });
+            }
+            args.push(Arg { kind, value, start });
+            if self.eat(T::Comma) {
+                continue;
+            }
+            if self.at(T::RParen) {
+                break;
+            }
+            self.error("expected ',' or ')'");
+            if !self.recover_in_brackets(T::RParen) {
+                break;
+            }
+        }
+        run(&mut self.ast.args, &args)
+    }
+
+    /// After a fault between brackets: go to the next comma (taken) or stop before the closer or the
+    /// end of the line. True when a comma was found.
+    fn recover_in_brackets(&mut self, closer: T) -> bool {
+        let mut depth = 0u32;
+        loop {
+            match self.tok.kind {
+                T::Newline | T::Eof | T::Indent | T::Dedent | T::Cursor => return false,
+                _ if self.tok.first_on_line => return false,
+                kind if kind == closer && depth == 0 => return false,
+                T::Comma if depth == 0 => {
+                    self.advance();
+                    return true;
+                }
+                T::LParen | T::LBracket | T::LBrace => depth += 1,
+                T::RParen | T::RBracket | T::RBrace => {
+                    if depth == 0 {
+                        return false;
+                    }
+                    depth -= 1;
+                }
+                _ => {}
+            }
+            self.advance();
+        }
+    }
+
+    fn atom(&mut self) -> ExprId {
+        let token = self.tok;
+        let Token { start, end, .. } = token;
+        let kind = match token.kind {
+            T::Name => ExprKind::Name(self.name_of(token)),
+            T::Cursor => {
+                let at_statement_start = self.target_start == start;
+                let id = self.expr(ExprKind::Name(Name::CURSOR), start, start);
+                self.record_cursor(CursorSite::Name { expr: id, at_statement_start });
+                self.advance();
+                return id;
+            }
+            T::Int => ExprKind::Int,
+            T::Float => ExprKind::Float,
+            T::Complex => ExprKind::Complex,
+            T::KwTrue => ExprKind::True,
+            T::KwFalse => ExprKind::False,
+            T::KwNone => ExprKind::None,
+            T::Dots3 => ExprKind::Ellipsis,
+            T::Str | T::Bytes | T::FStr => return self.strings(),
+            T::LParen => return self.parenthesised(),
+            T::LBracket => return self.list_display(),
+            T::LBrace => return self.brace_display(),
+            T::KwYield => return self.yield_expression(),
+            _ => {
+                self.error("expected an expression");
+                return self.missing();
+            }
+        };
+        self.advance();
+        self.expr(kind, start, end)
+    }
+
+    /// One or more adjacent string literals.
+    fn strings(&mut self) -> ExprId {
+        let start = self.tok.start;
+        let mut kind = self.tok.kind;
+        let mut fields: Exprs = SmallVec::new();
+        let mut end = self.tok.end;
+        while matches!(self.tok.kind, T::Str | T::Bytes | T::FStr) {
+            end = self.tok.end;
+            if self.tok.kind == T::FStr {
+                kind = T::FStr;
+                self.fstring_fields(self.tok, &mut fields);
+            }
+            self.advance();
+        }
+        let kind = match kind {
+            T::Str => ExprKind::Str,
+            T::Bytes => ExprKind::Bytes,
+            _ => ExprKind::FString { fields: self.expr_run(&fields) },
+        };
+        self.expr(kind, start, end)
+    }
+
+    fn fstring_fields(&mut self, token: Token, fields: &mut Exprs) {
+        let bytes = self.lx.bytes();
+        let mut p = token.start as usize;
+        let mut end = token.end as usize;
+        while p < end && !matches!(bytes[p], b'"' | b'\'') {
+            p += 1;
+        }
+        if p >= end {
+            return;
+        }
+        let quote = bytes[p];
+        let triple = end - p >= 6 && bytes[p + 1] == quote && bytes[p + 2] == quote;
+        let n_quotes = if triple { 3 } else { 1 };
+        p += n_quotes;
+        if end >= p + n_quotes && bytes[end - n_quotes..end].iter().all(|&b| b == quote) {
+            end -= n_quotes;
+        }
+        let hole_here = !self.lx.cursor_in_literal && self.lx.at_hole();
+        self.scan_fields(p, end, hole_here, 0, fields);
+    }
+
+    /// Fields in the text `from..end` of an f-string; returns where a closing brace at level `nested`
+    /// was met.
+    fn scan_fields(&mut self, from: usize, end: usize, hole: bool, nested: u32, fields: &mut Exprs) -> usize {
+        let bytes = self.lx.bytes();
+        let mut p = from;
+        while p < end {
+            match bytes[p] {
+                b'{' if nested == 0 && p + 1 < end && bytes[p + 1] == b'{' => p += 2,
+                b'}' if nested > 0 => return p,
+                b'\\' if nested == 0 => p += 2,
+                b'{' => {
+                    let hole_at = if hole { self.lx.hole() } else { None };
+                    let stop = self.field(p + 1, end, hole_at, fields);
+                    p = stop;
+                    // After the expression: '=', '!r' and ':spec' up to the closing brace.
+                    while p < end && !matches!(bytes[p], b':' | b'}') {
+                        p += 1;
+                    }
+                    if p < end && bytes[p] == b':' && nested < 3 {
+                        p = self.scan_fields(p + 1, end, hole, nested + 1, fields);
+                    }
+                    p += 1;
+                }
+                _ => p += 1,
+            }
+        }
+        end
+    }
+
+    fn field(&mut self, start: usize, end: usize, hole: Option<super::lexer::Hole>, fields: &mut Exprs) -> usize {
+        let inner = self.lx.field(start, end, hole);
+        let outer = std::mem::replace(&mut self.lx, inner);
+        let (tok, prev_end, target) = (self.tok, self.prev_end, self.target_start);
+        self.target_start = u32::MAX;
+        let had_cursor = self.ast.cursor.is_some();
+        self.tok = self.lx.next();
+        if self.starts_expression() {
+            let id = self.expression_list();
+            fields.push(id);
+        }
+        let stop = match self.tok.kind {
+            T::Eof | T::Newline => end,
+            _ => self.tok.start as usize,
+        };
+        self.lx = outer;
+        (self.tok, self.prev_end, self.target_start) = (tok, prev_end, target);
+        if !had_cursor && self.ast.cursor.is_some() {
+            self.lx.leave_hole();
+        }
+        stop.max(start)
+    }
+
+    fn parenthesised(&mut self) -> ExprId {
+        let start = self.tok.start;
+        self.advance();
+        if self.at(T::RParen) {
+            self.advance();
+            let end = self.prev_end;
+            return self.expr(ExprKind::Tuple { items: Run::default() }, start, end);
+        }
+        if self.target_start == start {
+            self.target_start = self.tok.start; // (a.b, c) = …
+        }
+        let inner = self.tok.start;
+        let first = self.star_or_named();
+        if matches!(self.tok.kind, T::KwFor | T::KwAsync) {
+            let id = self.comprehension(CompKind::Generator, first, ExprId::NONE, start);
+            self.close(T::RParen);
+            self.ast.exprs[id.index()].span.end = self.prev_end;
+            return id;
+        }
+        if !self.at(T::Comma) {
+            // The parentheses belong to no node.
+            self.close(T::RParen);
+            return first;
+        }
+        let items = self.display_rest(first, T::RParen, inner);
+        let end = self.prev_end;
+        self.expr(ExprKind::Tuple { items }, start, end)
+    }
+
+    /// The rest of a bracketed list after its first element, closer included.
+    fn display_rest(&mut self, first: ExprId, closer: T, _inner: u32) -> Run {
+        let mut items: Exprs = SmallVec::new();
+        items.push(first);
+        loop {
+            if !self.eat(T::Comma) {
+                if self.at(closer) || matches!(self.tok.kind, T::Newline | T::Eof) {
+                    break;
+                }
+                self.error("expected ',' or a closing bracket");
+                if !self.recover_in_brackets(closer) {
+                    break;
+                }
+            }
+            if self.at(closer) {
+                break;
+            }
+            if !self.starts_expression() {
+                self.error("expected an expression");
+                if self.tok.first_on_line || !self.recover_in_brackets(closer) {
+                    break;
+                }
+                continue;
+            }
+            if self.target_start != u32::MAX {
+                self.target_start = self.tok.start;
+            }
+            items.push(self.star_or_named());
+        }
+        self.close(closer);
+        self.expr_run(&items)
+    }
+
+    fn close(&mut self, closer: T) {
+        self.expect(closer, "a bracket is not closed");
+    }
+
+    fn list_display(&mut self) -> ExprId {
+        let start = self.tok.start;
+        self.advance();
+        if self.at(T::RBracket) {
+            self.advance();
+            let end = self.prev_end;
+            return self.expr(ExprKind::List { items: Run::default() }, start, end);
+        }
+        if self.target_start == start {
+            self.target_start = self.tok.start;
+        }
+        let inner = self.tok.start;
+        let first = self.star_or_named();
+        if matches!(self.tok.kind, T::KwFor | T::KwAsync) {
+            let id = self.comprehension(CompKind::List, first, ExprId::NONE, start);
+            self.close(T::RBracket);
+            self.ast.exprs[id.index()].span.end = self.prev_end;
+            return id;
+        }
+        let items = self.display_rest(first, T::RBracket, inner);
+        let end = self.prev_end;
+        self.expr(ExprKind::List { items }, start, end)
+    }
+
+    fn brace_display(&mut self) -> ExprId {
+        let start = self.tok.start;
+        self.advance();
+        self.target_start = u32::MAX;
+        if self.at(T::RBrace) {
+            self.advance();
+            let end = self.prev_end;
+            return self.expr(ExprKind::Dict { items: Run::default() }, start, end);
+        }
+        let mut items: Exprs = SmallVec::new();
+        let mut is_dict = false;
+        let mut first = true;
+        loop {
+            if matches!(self.tok.kind, T::RBrace | T::Newline | T::Eof) {
+                break;
+            }
+            if self.at(T::DoubleStar) {
+                self.advance();
+                is_dict = true;
+                let value = self.or_expression();
+                items.push(ExprId::NONE);
+                items.push(value);
+            } else if self.starts_expression() {
+                let key = self.star_or_named();
+                if self.at(T::Colon) && (first || is_dict) {
+                    self.advance();
+                    is_dict = true;
+                    let value = self.test();
+                    if first && matches!(self.tok.kind, T::KwFor | T::KwAsync) {
+                        let id = self.comprehension(CompKind::Dict, key, value, start);
+                        self.close(T::RBrace);
+                        self.ast.exprs[id.index()].span.end = self.prev_end;
+                        return id;
+                    }
+                    items.push(key);
+                    items.push(value);
+                } else if first && matches!(self.tok.kind, T::KwFor | T::KwAsync) {
+                    let id = self.comprehension(CompKind::Set, key, ExprId::NONE, start);
+                    self.close(T::RBrace);
+                    self.ast.exprs[id.index()].span.end = self.prev_end;
+                    return id;
+                } else if is_dict {
+                    // A key without its value (the cursor may stand in it).
+                    items.push(key);
+                    items.push(key);
+                } else {
+                    items.push(key);
+                }
+            } else {
+                self.error("expected an expression");
+                if !self.recover_in_brackets(T::RBrace) {
+                    break;
+                }
+                continue;
+            }
+            first = false;
+            if !self.eat(T::Comma) {
+                if self.at(T::RBrace) {
+                    break;
+                }
+                self.error("expected ',' or '}'");
+                if !self.recover_in_brackets(T::RBrace) {
+                    break;
+                }
+            }
+        }
+        self.close(T::RBrace);
+        let items = self.expr_run(&items);
+        let end = self.prev_end;
+        let kind = if is_dict { ExprKind::Dict { items } } else { ExprKind::Set { items } };
+        self.expr(kind, start, end)
+    }
+
+    /// `for … in … if …` after an element.
+    fn comprehension(&mut self, kind: CompKind, element: ExprId, value: ExprId, start: u32) -> ExprId {
+        self.target_start = u32::MAX;
+        self.frames.push(ExprFrame::Comp { clauses: Vec::new() });
+        let mut clauses: SmallVec<[Clause; 2]> = SmallVec::new();
+        while matches!(self.tok.kind, T::KwFor | T::KwAsync) {
+            let is_async = self.eat(T::KwAsync);
+            if !self.expect(T::KwFor, "expected 'for'") {
+                break;
+            }
+            let target = self.targets();
+            let iter = if self.expect(T::KwIn, "expected 'in'") { self.or_test_or_lambda() } else { self.missing() };
+            // The targets exist in the conditions.
+            if let Some(ExprFrame::Comp { clauses }) = self.frames.last_mut() {
+                clauses.push(Clause { target, iter, conditions: Run::default(), is_async });
+            }
+            let mut conditions: Exprs = SmallVec::new();
+            while self.eat(T::KwIf) {
+                let id = if self.at(T::KwLambda) { self.test() } else { self.condition() };
+                conditions.push(id);
+            }
+            let conditions = self.expr_run(&conditions);
+            clauses.push(Clause { target, iter, conditions, is_async });
+        }
+        self.frames.pop();
+        let clauses = run(&mut self.ast.clauses, &clauses);
+        let comp = self.ast.comps.len() as u32;
+        self.ast.comps.push(Comp { element, value, clauses });
+        let end = self.prev_end;
+        self.expr(ExprKind::Comp { kind, comp }, start, end)
+    }
+
+    fn or_test_or_lambda(&mut self) -> ExprId {
+        if self.at(T::KwLambda) { self.test() } else { self.or_test() }
+    }
+
+    fn condition(&mut self) -> ExprId {
+        let target = self.or_test();
+        if self.at(T::ColonEq) && matches!(self.ast.kind(target), ExprKind::Name(_)) {
+            self.advance();
+            let value = self.or_test();
+            let (start, end) = (self.start_of(target), self.end_of(value));
+            let id = self.expr(ExprKind::Walrus { target, value }, start, end);
+            self.ast.walruses.push(id);
+            return id;
+        }
+        target
+    }
+
+    /// The targets of a `for`: primaries separated by commas.
+    pub(super) fn targets(&mut self) -> ExprId {
+        let start = self.tok.start;
+        self.target_start = start;
+        let first = self.target();
+        let id = if self.at(T::Comma) {
+            let mut items: Exprs = SmallVec::new();
+            items.push(first);
+            while self.eat(T::Comma) {
+                if !self.starts_expression() {
+                    break;
+                }
+                self.target_start = self.tok.start;
+                items.push(self.target());
+            }
+            let items = self.expr_run(&items);
+            let end = self.prev_end;
+            self.expr(ExprKind::Tuple { items }, start, end)
+        } else {
+            first
+        };
+        self.target_start = u32::MAX;
+        id
+    }
+
+    fn target(&mut self) -> ExprId {
+        if self.at(T::Star) {
+            let start = self.tok.start;
+            self.advance();
+            let value = self.or_expression();
+            let end = self.end_of(value);
+            return self.expr(ExprKind::Starred(value), start, end);
+        }
+        self.or_expression()
+    }
+}
