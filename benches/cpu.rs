@@ -41,7 +41,7 @@ fn main() {
     let all = !["gemv", "gemm", "model", "attention", "pool"]
         .iter()
         .any(|n| has(n));
-    let isa = [Isa::Scalar, Isa::Avx2, Isa::Avx512]
+    let isa = Isa::ALL
         .into_iter()
         .find(|isa| has(isa.name()))
         .unwrap_or(Isa::best());

@@ -28,7 +28,7 @@ impl Tokenizer {
             path: path.clone(),
             source,
         })?;
-        let pipeline = Pipeline::from_bytes(bytes).map_err(|e| bad(&path, &e))?;
+        let pipeline = read_pipeline(&bytes, &path)?;
         let config = Configs::read(folder)?;
         let vocabulary = Vocabulary::read(&pipeline, &path)?;
         let chat = config.chat_template()?;
@@ -62,6 +62,56 @@ fn bad(path: &Path, problem: &dyn std::fmt::Display) -> TokenizerError {
     TokenizerError::BadFile {
         path: path.to_owned(),
         problem: problem.to_string(),
+    }
+}
+
+/// The part of `tokenizer.json` that the `tokenizers` crate does not take at its word.
+#[derive(serde::Deserialize)]
+struct Declared {
+    #[serde(default)]
+    added_tokens: Vec<DeclaredToken>,
+}
+
+#[derive(serde::Deserialize)]
+struct DeclaredToken {
+    id: u32,
+    content: String,
+}
+
+impl Declared {
+    /// A token that `pipeline` knows under another id.
+    fn misplaced(&self, pipeline: &Pipeline) -> Option<&DeclaredToken> {
+        let elsewhere = |t: &&DeclaredToken| pipeline.token_to_id(&t.content) != Some(t.id);
+        self.added_tokens.iter().find(elsewhere)
+    }
+}
+
+/// The pipeline with every added token under the id that the file gives it. The crate numbers added
+/// tokens on from the end of the vocabulary, which is wrong when there is a hole between the two;
+/// then they are written into the vocabulary first.
+fn read_pipeline(bytes: &[u8], path: &Path) -> Result<Pipeline, TokenizerError> {
+    let pipeline = Pipeline::from_bytes(bytes).map_err(|e| bad(path, &e))?;
+    let declared: Declared = serde_json::from_slice(bytes).map_err(|e| bad(path, &e))?;
+    let Some(token) = declared.misplaced(&pipeline) else {
+        return Ok(pipeline);
+    };
+    let contradiction = |token: &DeclaredToken| {
+        let DeclaredToken { id, content } = token;
+        bad(
+            path,
+            &format_args!("the id of the added token {content:?} cannot be {id}"),
+        )
+    };
+    let mut json: Value = serde_json::from_slice(bytes).map_err(|e| bad(path, &e))?;
+    let vocab = json["model"]["vocab"].as_object_mut();
+    let vocab = vocab.ok_or_else(|| contradiction(token))?;
+    for token in &declared.added_tokens {
+        vocab.insert(token.content.clone(), token.id.into());
+    }
+    let pipeline = Pipeline::from_bytes(json.to_string()).map_err(|e| bad(path, &e))?;
+    match declared.misplaced(&pipeline) {
+        Some(token) => Err(contradiction(token)),
+        None => Ok(pipeline),
     }
 }
 

@@ -27,6 +27,32 @@ const LINE_END: &str = r"[\r\n]";
 /// Ideographs; U+0800 up to them; Hangul and what follows it.
 const EAST_ASIAN: &str = r"[\x{4E00}-\x{9FA5}\x{0800}-\x{4E00}\x{AC00}-\x{D7FF}]+";
 
+/// Letters with case, as of the Unicode version of that vocabulary: later additions stay outside.
+const CASED_WORD: &str = concat!(
+    r"\s?[",
+    r"\x{41}-\x{5A}\x{61}-\x{7A}\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}",
+    r"\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF}\x{370}-\x{373}\x{376}\x{377}",
+    r"\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1}\x{3A3}-\x{3F5}",
+    r"\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556}\x{10A0}-\x{10C5}\x{13A0}-\x{13F5}",
+    r"\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA}\x{1CBD}-\x{1CBF}\x{1D00}-\x{1D2B}",
+    r"\x{1D6B}-\x{1D77}\x{1D79}-\x{1D9A}\x{1E00}-\x{1F15}\x{1F18}-\x{1F1D}",
+    r"\x{1F20}-\x{1F45}\x{1F48}-\x{1F4D}\x{1F50}-\x{1F57}\x{1F59}\x{1F5B}\x{1F5D}",
+    r"\x{1F5F}-\x{1F7D}\x{1F80}-\x{1FB4}\x{1FB6}-\x{1FBC}\x{1FBE}\x{1FC2}-\x{1FC4}",
+    r"\x{1FC6}-\x{1FCC}\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB}\x{1FE0}-\x{1FEC}",
+    r"\x{1FF2}-\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107}\x{210A}-\x{2113}\x{2115}",
+    r"\x{2119}-\x{211D}\x{2124}\x{2126}\x{2128}\x{212A}-\x{212D}\x{212F}-\x{2134}\x{2139}",
+    r"\x{213C}-\x{213F}\x{2145}-\x{2149}\x{214E}\x{2183}\x{2184}\x{2C00}-\x{2C7B}",
+    r"\x{2C7E}-\x{2CE4}\x{2CEB}-\x{2CEE}\x{2CF2}\x{2CF3}\x{A640}-\x{A66D}\x{A680}-\x{A69B}",
+    r"\x{A722}-\x{A76F}\x{A771}-\x{A787}\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}",
+    r"\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}",
+    r"\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}",
+    r"\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}",
+    r"]+"
+);
+/// ASCII from `!` on without digits, its full-width forms, and general and ideographic punctuation.
+const MARKS: &str =
+    r"\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+";
+
 /// Where byte-pair pieces may not cross, and what is special about looking them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Splitter {
@@ -52,7 +78,7 @@ const LLAMA3_SPLITTER: Splitter = Splitter {
 };
 
 /// Every splitter by the names it goes under.
-const NAMED: [(&[&str], Splitter); 6] = [
+const NAMED: [(&[&str], Splitter); 7] = [
     (&["gpt-2"], plain(&[GPT2])),
     (
         &["smollm", "starcoder", "refact"],
@@ -63,6 +89,10 @@ const NAMED: [(&[&str], Splitter); 6] = [
     (
         &["deepseek-coder"],
         plain(&[LINE_END, r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN, EACH_DIGIT]),
+    ),
+    (
+        &["deepseek-llm"],
+        plain(&[LINE_END, CASED_WORD, MARKS, r"\s+$", EAST_ASIAN, r"\p{N}+"]),
     ),
     (
         &["falcon"],

@@ -55,7 +55,7 @@ impl World<'_> {
         let region = Region { range: start + lead..end, hole: None };
         let head = FileHead { ..env.file.head() };
         let parent = Some((env.file.id, env.scope));
-        let parsed = File::analyse_region(head, env.file.text.clone(), &region, parent);
+        let parsed = File::analyse_region(head, env.file.text.clone(), &region, parent, None);
         let StmtKind::Expr(root) = parsed.ast.stmt(*parsed.ast.block(parsed.ast.body).first()?).kind else {
             return None;
         };

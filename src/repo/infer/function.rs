@@ -232,6 +232,9 @@ impl World<'_> {
 
     fn inferred_return(&self, env: &Env, node: &Function) -> TySet {
         let ast = &env.file.ast;
+        if node.body.is_empty() {
+            return TySet::unknown(); // Yet to be written.
+        }
         if node.is_generator {
             return self.inferred_generator(env, node);
         }

@@ -8,8 +8,10 @@ use std::num::NonZeroUsize;
 
 use super::attention;
 use super::cache::Cache;
+use super::finish::Finish;
 use super::lanes::Isa;
-use super::matmul::{self, Finish, Matrix, Product};
+use super::machine;
+use super::matmul::{self, Matrix, Product};
 use super::memory::{Arena, Floats};
 use super::rope::{self, Angles};
 use super::rows::Prepare;
@@ -68,7 +70,7 @@ impl CpuBackend {
                 problem: format!("this machine has {}", Isa::best().name()),
             });
         }
-        let pool = Pool::new(threads.unwrap_or_else(default_threads));
+        let pool = Pool::new(threads.unwrap_or_else(machine::default_threads));
         let n_threads = pool.n_threads();
         Ok(Self {
             isa,
@@ -144,7 +146,11 @@ impl CpuBackend {
             isa: self.isa,
             matrix: &self.matrices[w.0 as usize],
             x,
-            prepare: Prepare { norm, n_cols },
+            prepare: Prepare {
+                norm,
+                n_cols,
+                halves: self.matrices[w.0 as usize].has_halves(),
+            },
             n_rows,
             out,
             out_cols,
@@ -161,11 +167,6 @@ impl CpuBackend {
         assert_eq!(gated, product.matrix.gated, "only gated pairs are combined");
         matmul::run(&mut self.pool, &mut self.products, &product).map_err(lost)
     }
-}
-
-/// One thread per core that this process may use; hyper-threads of one core share its vector units.
-fn default_threads() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 fn lost(_: RegionPanicked) -> DeviceError {
@@ -189,7 +190,9 @@ impl Backend for CpuBackend {
     }
 
     fn description(&self) -> String {
-        format!("{}, {} threads", self.isa.name(), self.pool.n_threads())
+        let (name, n) = (machine::name(), self.pool.n_threads());
+        let threads = if n == 1 { "thread" } else { "threads" };
+        format!("{name}, {}, {n} {threads}", self.isa.name())
     }
 
     fn matrix(
@@ -274,9 +277,10 @@ impl Backend for CpuBackend {
         let cols = self.matrices[table.0 as usize].cols;
         let out = self.pointer(out, ids.len() * cols) as usize;
         let table = &self.matrices[table.0 as usize];
+        let inside = ids.iter().all(|&id| (id as usize) < table.rows);
+        assert!(inside, "a token id is outside the embedding");
         let copy = |t: usize| {
             let mut row = ids[t] as usize;
-            assert!(row < table.rows, "a token id is outside the embedding");
             for part in &table.parts {
                 if row < part.rows {
                     // SAFETY: row `t` of the buffer, which one thread claims.

@@ -1,13 +1,11 @@
-//! Tests over whole tokenizers: the reference's ids, special tokens, bytes, roles.
+//! Real vocabularies against the reference's ids.
 //!
 //! # Place
-//! Part of `tokenizer`.
+//! Part of the tests of `tokenizer`; skipped where the data is not there.
 
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::base::TokenId;
-use crate::format::{FileMap, GgufFile, MetaValue, write_gguf};
 
 /// The folder with data that is not part of the repository.
 fn shared() -> Option<PathBuf> {
@@ -20,12 +18,6 @@ fn shared() -> Option<PathBuf> {
     }
     println!("skipped: {} is not there", path.display());
     None
-}
-
-fn from_metadata(metadata: &[(&str, MetaValue)]) -> Result<Tokenizer, TokenizerError> {
-    let map = FileMap::from_vec(write_gguf(metadata, &[]));
-    let file = GgufFile::from_map(Path::new("m.gguf"), map).expect("a file of our own");
-    Tokenizer::from_gguf(file.metadata())
 }
 
 /// Texts and the ids that the reference gives for them.
