@@ -11,14 +11,8 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-<<<<<<< HEAD
 use tether::repo::{Project, ProjectConfig};
 use tether::runtime::{DeviceChoice, LoadConfig, Model, ModelFiles};
-=======
-use std::path::Path;
-use tether::repo::{Project, ProjectConfig};
-use tether::runtime::{LoadConfig, Model, ModelFiles};
->>>>>>> main
 
 const INDEX_REPS: usize = 5;
 /// Longer than any window of the peer.
@@ -26,19 +20,12 @@ const KV_TOKENS: usize = 4096;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-<<<<<<< HEAD
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let answer = match args.as_slice() {
         ["score", model, windows] => score(model, windows, DeviceChoice::Auto)?,
         ["score", model, windows, "reference"] => score(model, windows, DeviceChoice::Reference)?,
         ["index", folder] => index(folder)?,
         _ => bail!("usage: measure score MODEL.gguf WINDOWS.json [reference] | measure index FOLDER"),
-=======
-    let result = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["score", model, windows] => score(Path::new(model), Path::new(windows))?,
-        ["index", directory] => index(Path::new(directory))?,
-        _ => anyhow::bail!("usage: measure score MODEL.gguf WINDOWS.json | measure index DIRECTORY"),
->>>>>>> main
     };
     serde_json::to_writer(std::io::stdout().lock(), &answer)?;
     Ok(())
@@ -71,7 +58,6 @@ fn score(model: &str, windows: &str, device: DeviceChoice) -> Result<Value> {
     Ok(json!({ "windows": windows }))
 }
 
-<<<<<<< HEAD
 fn index(folder: &str) -> Result<Value> {
     let config = ProjectConfig {
         n_threads: 1,
@@ -88,20 +74,4 @@ fn index(folder: &str) -> Result<Value> {
         }
     }
     Ok(json!({ "n_files": counts.0, "n_lines": counts.1, "seconds": seconds }))
-=======
-/// Index a folder several times, on one thread, files in the page cache.
-fn index(directory: &Path) -> anyhow::Result<Value> {
-    let mut seconds = Vec::new();
-    let mut n_lines = 0;
-    for _ in 0..4 {
-        let mut config = ProjectConfig::new(directory);
-        config.n_threads = 1;
-        let started = std::time::Instant::now();
-        let (_project, report) = Project::open(config)?;
-        seconds.push(started.elapsed().as_secs_f64());
-        n_lines = report.n_lines;
-    }
-    seconds.remove(0); // the first one fills the page cache
-    Ok(json!({ "n_lines": n_lines, "seconds": seconds }))
->>>>>>> main
 }
