@@ -131,7 +131,11 @@ impl Model {
             parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
         }
         if let GuideMode::Monitor(levels) = config.guide {
-            parts.push(Box::new(Monitor::new(self.name_store()?, levels, before.as_bytes())));
+            parts.push(Box::new(Monitor::new(
+                self.name_store()?,
+                levels,
+                before.as_bytes(),
+            )));
         }
         let constraint = parts
             .into_iter()
