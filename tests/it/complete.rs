@@ -68,6 +68,8 @@ fn completed_json_has_the_shape_that_stays() {
         SYMBOL,
         "-n",
         "12",
+        "--prompt-style",
+        "plain",
         "--prompt-tokens-max",
         "60",
     ];
@@ -104,6 +106,8 @@ fn a_guided_random_model_writes_a_name_that_exists() {
                 &at,
                 "-n",
                 "40",
+                "--prompt-style",
+                "plain",
                 "--prompt-tokens-max",
                 "40",
             ];
@@ -135,7 +139,11 @@ fn unguided_completion_asks_nothing() {
     ];
     let json = run(
         "complete",
-        &[&more[..], &["--prompt-tokens-max", "60"]].concat(),
+        &[
+            &more[..],
+            &["--prompt-style", "plain", "--prompt-tokens-max", "60"],
+        ]
+        .concat(),
     )
     .json();
     assert_eq!(json["guide"]["asked"], 0);
@@ -162,10 +170,6 @@ fn symbols_and_positions_that_do_not_exist_name_the_nearest() {
     complete(
         &["--symbol", SYMBOL, "--tool", "oracle"],
         &["oracle", "native"],
-    );
-    complete(
-        &["--symbol", SYMBOL, "--prompt-style", "chat"],
-        &["chat template"],
     );
     refused(
         &["candidates", "--repo", "/nonexistent", "--at", "a.py:1:1"],
@@ -197,6 +201,8 @@ fn write_body(dir: &Path, symbol: &str) -> crate::program::Run {
         "-n",
         "6",
         "--write",
+        "--prompt-style",
+        "plain",
         "--prompt-tokens-max",
         "60",
     ])
@@ -252,7 +258,19 @@ fn a_diff_shows_the_change_and_changes_nothing() {
     let args = [
         "complete", "--repo", &repo, "--symbol", "m:f", "--model", &model, "-n", "6",
     ];
-    let run = tether(&[&args[..], &["--diff", "--prompt-tokens-max", "60"]].concat());
+    let run = tether(
+        &[
+            &args[..],
+            &[
+                "--diff",
+                "--prompt-style",
+                "plain",
+                "--prompt-tokens-max",
+                "60",
+            ],
+        ]
+        .concat(),
+    );
     assert!(
         run.stdout.contains("--- a/m.py") && run.stdout.contains("-    return 1"),
         "{}",
@@ -271,7 +289,7 @@ fn files_that_cannot_be_analysed_are_named_and_the_others_are_used() {
     let dir = package(&[
         (
             "good.py",
-            b"class A:\n    def f(self):\n        self.x = 1\n",
+            b"class A:\n    def f(self):\n        self.x = 1\n\n    def g(self):\n        return self.x\n",
         ),
         ("broken.py", b"class B:\n    def (((\n"),
         ("binary.py", b"\0\x01\x02\xff"),
@@ -281,7 +299,7 @@ fn files_that_cannot_be_analysed_are_named_and_the_others_are_used() {
     std::os::unix::fs::symlink(dir.path(), dir.path().join("again")).expect("linked");
     std::os::unix::fs::symlink("missing.py", dir.path().join("gone.py")).expect("linked");
     let repo = dir.path().display().to_string();
-    let at = format!("{}:3:14", dir.path().join("good.py").display());
+    let at = format!("{}:6:21", dir.path().join("good.py").display());
     let run = tether(&["candidates", "--repo", &repo, "--at", &at, "--json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     for name in ["binary.py", "latin.py"] {
