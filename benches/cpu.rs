@@ -33,36 +33,22 @@ const TYPES: [DType; 11] = [
 const BUDGET: Duration = Duration::from_millis(600);
 
 fn main() {
-    let args: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| !a.starts_with("--"))
-        .collect();
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let has = |name: &str| args.iter().any(|a| a == name);
-    let all = !["gemv", "gemm", "model", "attention", "pool"]
-        .iter()
-        .any(|n| has(n));
-    let isa = Isa::ALL
-        .into_iter()
-        .find(|isa| has(isa.name()))
-        .unwrap_or(Isa::best());
+    let all = !["gemv", "gemm", "model", "attention", "pool"].iter().any(|n| has(n));
+    let isa = Isa::ALL.into_iter().find(|isa| has(isa.name())).unwrap_or(Isa::best());
     let threads: Vec<usize> = args
         .iter()
         .find_map(|a| a.strip_prefix("threads=")?.parse().ok())
         .map_or_else(|| vec![1, 2], |n| vec![n]);
-    let rows: Vec<usize> = args
-        .iter()
-        .filter_map(|a| a.strip_prefix("rows=")?.parse().ok())
-        .collect();
+    let rows: Vec<usize> =
+        args.iter().filter_map(|a| a.strip_prefix("rows=")?.parse().ok()).collect();
     let rows = if rows.is_empty() { vec![192] } else { rows };
     for n in threads {
         let make = || CpuBackend::with_isa(NonZeroUsize::new(n), isa).unwrap();
         println!("{}", make().description());
         let types: Vec<DType> = TYPES.into_iter().filter(|t| has(t.name())).collect();
-        let types = if types.is_empty() {
-            TYPES.to_vec()
-        } else {
-            types
-        };
+        let types = if types.is_empty() { TYPES.to_vec() } else { types };
         for &dtype in &types {
             if all || has("gemv") {
                 gemv(&mut make(), dtype);
@@ -113,12 +99,7 @@ fn weights(
     let parts: Vec<MatrixSource<'_>> = shapes
         .iter()
         .zip(&data)
-        .map(|(&(rows, cols), data)| MatrixSource {
-            dtype,
-            rows,
-            cols,
-            data,
-        })
+        .map(|(&(rows, cols), data)| MatrixSource { dtype, rows, cols, data })
         .collect();
     backend.matrix(&parts, stacking).unwrap()
 }
@@ -133,9 +114,8 @@ fn buffer(backend: &mut CpuBackend, n: usize) -> BufferId {
 fn gemv(backend: &mut CpuBackend, dtype: DType) {
     // Many matrices in turn, together larger than the last-level cache, each a fraction of a millisecond.
     let (rows, cols, n_matrices) = (1536, 1536, 48);
-    let w: Vec<MatrixId> = (0..n_matrices)
-        .map(|_| weights(backend, dtype, &[(rows, cols)], Stacking::Rows))
-        .collect();
+    let w: Vec<MatrixId> =
+        (0..n_matrices).map(|_| weights(backend, dtype, &[(rows, cols)], Stacking::Rows)).collect();
     let (x, out) = (buffer(backend, cols), buffer(backend, rows));
     let bytes = (rows * cols / dtype.block_len() * dtype.block_bytes()) as f64;
     let mut turn = 0;
@@ -144,10 +124,7 @@ fn gemv(backend: &mut CpuBackend, dtype: DType) {
         backend.matmul_add(x, w[turn], None, out, 1).unwrap();
     });
     let (median, best) = (bytes / median / 1e9, bytes / best / 1e9);
-    println!(
-        "  gemv {:5} {median:6.1} GB/s (best {best:.1})",
-        dtype.name()
-    );
+    println!("  gemv {:5} {median:6.1} GB/s (best {best:.1})", dtype.name());
 }
 
 fn gemm(backend: &mut CpuBackend, dtype: DType, n: usize) {
@@ -157,10 +134,7 @@ fn gemm(backend: &mut CpuBackend, dtype: DType, n: usize) {
     let macs = (rows * cols * n) as f64;
     let (median, best) = time(|| backend.matmul_add(x, w, None, out, n).unwrap());
     let (median, best) = (macs / median / 1e9, macs / best / 1e9);
-    println!(
-        "  gemm {:5} × {n} rows {median:6.0} GMAC/s (best {best:.0})",
-        dtype.name()
-    );
+    println!("  gemm {:5} × {n} rows {median:6.0} GMAC/s (best {best:.0})", dtype.name());
 }
 
 fn meetings(backend: &mut CpuBackend) {
@@ -185,13 +159,8 @@ const V: usize = 49_152;
 const BLOCK: usize = 32;
 const CONTEXT: usize = 2048;
 
-const SPEC: Attention = Attention {
-    n_heads: H,
-    n_kv_heads: HK,
-    head_dim: D,
-    scale: 0.125,
-    window: None,
-};
+const SPEC: Attention =
+    Attention { n_heads: H, n_kv_heads: HK, head_dim: D, scale: 0.125, window: None };
 
 fn cache(backend: &mut CpuBackend) -> KvId {
     let shape = KvShape {
@@ -208,19 +177,8 @@ fn cache(backend: &mut CpuBackend) -> KvId {
 fn with_step<T>(past: usize, n: usize, f: impl FnOnce(&StepRows<'_>) -> T) -> T {
     let positions: Vec<u32> = (past..past + n).map(|p| p as u32).collect();
     let blocks: Vec<u32> = (0..(CONTEXT / BLOCK) as u32).collect();
-    let seqs = [SeqRows {
-        first_row: 0,
-        n_rows: n,
-        past,
-        blocks: &blocks,
-        tree: None,
-    }];
-    f(&StepRows {
-        n_rows: n,
-        positions: &positions,
-        slots: &positions,
-        seqs: &seqs,
-    })
+    let seqs = [SeqRows { first_row: 0, n_rows: n, past, blocks: &blocks, tree: None }];
+    f(&StepRows { n_rows: n, positions: &positions, slots: &positions, seqs: &seqs })
 }
 
 fn attention(backend: &mut CpuBackend) {
@@ -276,16 +234,7 @@ struct Model {
     spent: [Vec<f64>; 8],
 }
 
-const STAGES: [&str; 8] = [
-    "embed",
-    "qkv",
-    "rope",
-    "attention",
-    "o",
-    "gate/up",
-    "down",
-    "head",
-];
+const STAGES: [&str; 8] = ["embed", "qkv", "rope", "attention", "o", "gate/up", "down", "head"];
 
 impl Model {
     fn new(mut backend: CpuBackend, dtype: DType) -> Self {
@@ -294,12 +243,7 @@ impl Model {
             .map(|_| {
                 let b = &mut backend;
                 [
-                    weights(
-                        b,
-                        dtype,
-                        &[(H * D, C), (HK * D, C), (HK * D, C)],
-                        Stacking::Rows,
-                    ),
+                    weights(b, dtype, &[(H * D, C), (HK * D, C), (HK * D, C)], Stacking::Rows),
                     weights(b, dtype, &[(C, H * D)], Stacking::Rows),
                     weights(b, dtype, &[(F, C), (F, C)], Stacking::GatedPair),
                     weights(b, dtype, &[(C, F)], Stacking::Rows),
@@ -313,9 +257,7 @@ impl Model {
             start.elapsed().as_secs_f64() * 1e3
         );
         let norm = backend.vector(&[1.0; C]).unwrap();
-        let freqs: Vec<f32> = (0..D / 2)
-            .map(|i| 1e5f32.powf(-(i as f32) / 32.0))
-            .collect();
+        let freqs: Vec<f32> = (0..D / 2).map(|i| 1e5f32.powf(-(i as f32) / 32.0)).collect();
         let inv_freq = backend.vector(&freqs).unwrap();
         let kv = cache(&mut backend);
         let mut buffer = |n: usize| backend.buffer(n).unwrap();
@@ -358,34 +300,22 @@ impl Model {
         b.embed(self.head, ids, self.x).unwrap();
         mark(0);
         for (layer, [qkv, o, gate_up, down]) in self.layers.iter().enumerate() {
-            b.norm_matmul(self.x, self.norm, 1e-5, *qkv, None, self.qkv, n)
-                .unwrap();
+            b.norm_matmul(self.x, self.norm, 1e-5, *qkv, None, self.qkv, n).unwrap();
             mark(1);
-            b.rope_store(self.qkv, &self.rope, self.kv, layer, step)
-                .unwrap();
+            b.rope_store(self.qkv, &self.rope, self.kv, layer, step).unwrap();
             mark(2);
-            b.attention(self.qkv, &SPEC, self.kv, layer, step, self.heads)
-                .unwrap();
+            b.attention(self.qkv, &SPEC, self.kv, layer, step, self.heads).unwrap();
             mark(3);
             b.matmul_add(self.heads, *o, None, self.x, n).unwrap();
             mark(4);
-            b.norm_gated(
-                self.x,
-                self.norm,
-                1e-5,
-                *gate_up,
-                Activation::Silu,
-                self.gated,
-                n,
-            )
-            .unwrap();
+            b.norm_gated(self.x, self.norm, 1e-5, *gate_up, Activation::Silu, self.gated, n)
+                .unwrap();
             mark(5);
             b.matmul_add(self.gated, *down, None, self.x, n).unwrap();
             mark(6);
         }
         b.gather(self.x, C, &[n as u32 - 1], self.last).unwrap();
-        b.norm_matmul(self.last, self.norm, 1e-5, self.head, None, self.logits, 1)
-            .unwrap();
+        b.norm_matmul(self.last, self.norm, 1e-5, self.head, None, self.logits, 1).unwrap();
         let id = b.argmax(self.logits, V, 0, V, None).unwrap().unwrap();
         mark(7);
         id
@@ -410,11 +340,7 @@ impl Model {
             past = if past == 639 { 512 } else { past + 1 };
             self.step(past, 1);
         });
-        println!(
-            "  model {name:5} decode: {:.0} tokens/s (best {:.0})",
-            1.0 / median,
-            1.0 / best
-        );
+        println!("  model {name:5} decode: {:.0} tokens/s (best {:.0})", 1.0 / median, 1.0 / best);
         self.shares(1);
     }
 
@@ -431,14 +357,9 @@ impl Model {
             times[stage] = quiet(all, stage);
         }
         let total: f64 = times.iter().sum();
-        let shares = STAGES
-            .iter()
-            .zip(&times)
-            .map(|(stage, t)| format!("{stage} {:.0} µs", 1e6 * t));
+        let shares =
+            STAGES.iter().zip(&times).map(|(stage, t)| format!("{stage} {:.0} µs", 1e6 * t));
         let shares = shares.collect::<Vec<_>>().join(", ");
-        println!(
-            "    quiet: {:.0} tokens/s; {shares}",
-            n_tokens as f64 / total
-        );
+        println!("    quiet: {:.0} tokens/s; {shares}", n_tokens as f64 / total);
     }
 }

@@ -66,31 +66,11 @@ fn measure(n_tokens: usize, n_rounds: usize) {
             }
             cached.push(began.elapsed() / 100);
         }
-        print(
-            n_tokens,
-            &format!("{n_names} names: make the automaton"),
-            &mut build,
-        );
-        print(
-            n_tokens,
-            &format!("{n_names} names: mask at the start, cold"),
-            &mut root,
-        );
-        print(
-            n_tokens,
-            &format!("{n_names} names: mask inside, cold"),
-            &mut inside,
-        );
-        print(
-            n_tokens,
-            &format!("{n_names} names: mask at an end, cold"),
-            &mut end,
-        );
-        print(
-            n_tokens,
-            &format!("{n_names} names: mask, cached"),
-            &mut cached,
-        );
+        print(n_tokens, &format!("{n_names} names: make the automaton"), &mut build);
+        print(n_tokens, &format!("{n_names} names: mask at the start, cold"), &mut root);
+        print(n_tokens, &format!("{n_names} names: mask inside, cold"), &mut inside);
+        print(n_tokens, &format!("{n_names} names: mask at an end, cold"), &mut end);
+        print(n_tokens, &format!("{n_names} names: mask, cached"), &mut cached);
     }
     measure_monitor(n_tokens, n_rounds, &trie, &mut words);
 }
@@ -98,10 +78,7 @@ fn measure(n_tokens: usize, n_rounds: usize) {
 /// The cost of watching: unconstrained tokens, and a whole constrained name.
 fn measure_monitor(n_tokens: usize, n_rounds: usize, trie: &Arc<TokenTrie>, words: &mut Words) {
     let store = Arc::new(NameStore::new(Arc::clone(trie)));
-    let levels = MonitorLevels {
-        members: true,
-        imports: false,
-    };
+    let levels = MonitorLevels { members: true, imports: false };
     let names = words.names(200);
     let answer = Candidates {
         answer: Answer::Closed,
@@ -139,11 +116,7 @@ fn measure_monitor(n_tokens: usize, n_rounds: usize, trie: &Arc<TokenTrie>, word
         name.push(began.elapsed());
     }
     print(n_tokens, "monitor: a token outside names", &mut free);
-    print(
-        n_tokens,
-        "monitor: answer of 200 names to first token",
-        &mut name,
-    );
+    print(n_tokens, "monitor: answer of 200 names to first token", &mut name);
 }
 
 fn print(n_tokens: usize, what: &str, samples: &mut [Duration]) {

@@ -38,15 +38,9 @@ fn score(model: &str, windows: &str, device: DeviceChoice) -> Result<Value> {
     let text =
         std::fs::read_to_string(windows).with_context(|| format!("cannot read {windows}"))?;
     let given: Value = serde_json::from_str(&text)?;
-    let given = given["windows"]
-        .as_array()
-        .context("no `windows` in the file")?;
+    let given = given["windows"].as_array().context("no `windows` in the file")?;
     let files = ModelFiles::Gguf(model.into());
-    let config = LoadConfig {
-        device,
-        kv_tokens: Some(KV_TOKENS),
-        ..LoadConfig::single()
-    };
+    let config = LoadConfig { device, kv_tokens: Some(KV_TOKENS), ..LoadConfig::single() };
     let mut model = Model::load(&files, &config, &mut |_, _| {})?;
     let mut windows = Vec::new();
     for window in given {
@@ -61,10 +55,7 @@ fn score(model: &str, windows: &str, device: DeviceChoice) -> Result<Value> {
 }
 
 fn index(folder: &str) -> Result<Value> {
-    let config = ProjectConfig {
-        n_threads: 1,
-        ..ProjectConfig::new(folder)
-    };
+    let config = ProjectConfig { n_threads: 1, ..ProjectConfig::new(folder) };
     let mut seconds = Vec::new();
     let mut counts = (0, 0);
     // The first run fills the page cache.

@@ -28,9 +28,7 @@ fn root() -> &'static Path {
 /// Every text file of the repository that people write.
 fn tree() -> Vec<Source> {
     let mut sources = Vec::new();
-    let tops = [
-        "src", "tests", "examples", "scripts", "kernels", "models", "fuzz", "bench", ".ci",
-    ];
+    let tops = ["src", "tests", "examples", "scripts", "kernels", "models", "fuzz", "bench", ".ci"];
     let mut pending: Vec<PathBuf> = tops.iter().map(|top| root().join(top)).collect();
     let at_root = std::fs::read_dir(root()).expect("the repository root is readable");
     pending.extend(
@@ -40,15 +38,9 @@ fn tree() -> Vec<Source> {
             .filter(|p| p.is_file() && !p.ends_with(".git")),
     );
     while let Some(path) = pending.pop() {
-        let name = path
-            .file_name()
-            .and_then(|n| n.to_str())
-            .unwrap_or_default();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         if path.is_dir() {
-            if matches!(
-                name,
-                "target" | "__pycache__" | "runs" | "corpus" | "artifacts"
-            ) {
+            if matches!(name, "target" | "__pycache__" | "runs" | "corpus" | "artifacts") {
                 continue;
             }
             let entries = std::fs::read_dir(&path).expect("a folder of the tree is readable");
@@ -71,29 +63,18 @@ fn dependencies(manifest: &str) -> Vec<String> {
     let mut names = BTreeSet::new();
     let mut take = |table: Option<&toml::Value>| {
         names.extend(
-            table
-                .and_then(toml::Value::as_table)
-                .into_iter()
-                .flat_map(|t| t.keys().cloned()),
+            table.and_then(toml::Value::as_table).into_iter().flat_map(|t| t.keys().cloned()),
         );
     };
     take(manifest.get("dependencies"));
     let targets = manifest.get("target").and_then(toml::Value::as_table);
-    targets
-        .into_iter()
-        .flat_map(|t| t.values())
-        .for_each(|t| take(t.get("dependencies")));
+    targets.into_iter().flat_map(|t| t.values()).for_each(|t| take(t.get("dependencies")));
     names.into_iter().collect()
 }
 
 #[track_caller]
 fn nothing_to_say(complaints: Vec<Complaint>) {
-    assert!(
-        complaints.is_empty(),
-        "{} complaints:\n{}",
-        complaints.len(),
-        complaints.join("\n")
-    );
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
 #[test]
@@ -105,10 +86,7 @@ fn arrows_between_folders_point_down() {
 fn outside_crates_are_named_where_they_belong() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
     let dependencies = dependencies(&manifest);
-    assert!(
-        dependencies.iter().any(|name| name == "thiserror"),
-        "{dependencies:?}"
-    );
+    assert!(dependencies.iter().any(|name| name == "thiserror"), "{dependencies:?}");
     nothing_to_say(check_outside(&tree(), &dependencies));
 }
 
@@ -153,10 +131,6 @@ fn the_folder_table_of_the_architecture_page_is_current() {
         std::env::var_os("UPDATE_EXPECT").is_some(),
         "the folder table of ARCHITECTURE.md is out of date; run `make docs`"
     );
-    let updated = format!(
-        "{}{table}{}",
-        &document[..place.start],
-        &document[place.end..]
-    );
+    let updated = format!("{}{table}{}", &document[..place.start], &document[place.end..]);
     std::fs::write(&path, updated).expect("ARCHITECTURE.md is writable");
 }

@@ -12,12 +12,7 @@ const ALPHABET: [u8; 8] = [b'a', b'b', b'c', b'_', b'1', b'.', b'(', 0xC3];
 /// Words of the drawn bytes: three bits a letter, a high bit ends the word.
 fn words(data: &[u8]) -> Vec<Vec<u8>> {
     data.split_inclusive(|byte| byte & 0x80 != 0)
-        .map(|word| {
-            word.iter()
-                .take(12)
-                .map(|byte| ALPHABET[usize::from(byte & 7)])
-                .collect()
-        })
+        .map(|word| word.iter().take(12).map(|byte| ALPHABET[usize::from(byte & 7)]).collect())
         .collect()
 }
 
@@ -26,11 +21,7 @@ pub fn run(data: &[u8]) -> usize {
     let [rule, n_names, choices @ .., _] = data else {
         return 0;
     };
-    let start = if rule & 1 == 0 {
-        NameStart::Required
-    } else {
-        NameStart::Optional
-    };
+    let start = if rule & 1 == 0 { NameStart::Required } else { NameStart::Optional };
     let (names, tokens) = choices.split_at((*n_names as usize).min(choices.len()));
     let names: Vec<String> = words(names)
         .into_iter()
@@ -64,11 +55,7 @@ pub fn run(data: &[u8]) -> usize {
                 NameStep::Inside(next) => automaton.is_live(next),
                 NameStep::Forbidden => false,
             };
-            assert_eq!(
-                mask.is_allowed(id),
-                expected,
-                "{id:?} {bytes:?} of {names:?}"
-            );
+            assert_eq!(mask.is_allowed(id), expected, "{id:?} {bytes:?} of {names:?}");
             if let (true, NameStep::Inside(next)) =
                 (expected && id != eos, automaton.walk(state, bytes))
             {

@@ -7,11 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar over bytes.
 pub(super) fn bytes(total: u64, what: &str) -> ProgressBar {
-    styled(
-        total,
-        what,
-        "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}",
-    )
+    styled(total, what, "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}")
 }
 
 /// A bar over things.

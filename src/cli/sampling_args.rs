@@ -16,28 +16,13 @@ pub(super) struct SamplingArgs {
     #[arg(long, value_name = "K", default_value_t = 0)]
     top_k: usize,
     /// Keep the most likely tokens that reach this probability together.
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
     /// Keep tokens at least P times as likely as the best one.
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
     min_p: f32,
     /// Make tokens that were already written less likely; 1 changes nothing.
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     repetition_penalty: f32,
     /// Repeat a sampled text; a fresh seed otherwise.
     #[arg(long, value_name = "N")]

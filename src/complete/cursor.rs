@@ -28,11 +28,7 @@ pub(super) fn typed(text: &str, offset: usize) -> Option<Typed> {
         .map_or(offset, |(i, _)| i);
     let raw = &before[start_byte..];
     let prefix: String = raw.nfkc().collect();
-    Some(Typed {
-        start_byte,
-        differs: prefix != raw,
-        prefix,
-    })
+    Some(Typed { start_byte, differs: prefix != raw, prefix })
 }
 
 /// Whether `name` can be written as one name.
@@ -54,11 +50,7 @@ mod tests {
     fn check(marked: &str, prefix: &str, start_byte: usize, differs: bool) {
         let offset = marked.find('|').expect("a cursor");
         let got = typed(&marked.replacen('|', "", 1), offset).expect("a position");
-        let want = Typed {
-            start_byte,
-            prefix: prefix.to_owned(),
-            differs,
-        };
+        let want = Typed { start_byte, prefix: prefix.to_owned(), differs };
         assert_eq!(got, want, "{marked}");
     }
 

@@ -10,11 +10,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum CompleteError {
     #[error("cannot start {tool}: {program:?} {problem}; install it or give its full path")]
-    CannotStart {
-        tool: &'static str,
-        program: PathBuf,
-        problem: std::io::Error,
-    },
+    CannotStart { tool: &'static str, program: PathBuf, problem: std::io::Error },
     #[error(
         "{python:?} has no module `jedi` ({problem}); run `{} -m pip install jedi`, or name an \
          interpreter that has it",
@@ -24,16 +20,9 @@ pub enum CompleteError {
     #[error(
         "jedi cannot use the interpreter {environment:?} ({problem}); give the python of the project's environment"
     )]
-    Environment {
-        environment: PathBuf,
-        problem: String,
-    },
+    Environment { environment: PathBuf, problem: String },
     #[error("{tool} did not get ready within {ms_max} ms; last heard: {heard}")]
-    StartTimedOut {
-        tool: String,
-        ms_max: u64,
-        heard: String,
-    },
+    StartTimedOut { tool: String, ms_max: u64, heard: String },
     #[error("{tool} failed while starting: {problem}")]
     StartFailed { tool: String, problem: String },
     #[error("{tool} refused to be initialised: {problem}")]
@@ -41,8 +30,5 @@ pub enum CompleteError {
     #[error("{tool} offers no completion; choose a language server that does")]
     NoCompletion { tool: String },
     #[error("the language server command {command:?} {problem}")]
-    BadCommand {
-        command: String,
-        problem: &'static str,
-    },
+    BadCommand { command: String, problem: &'static str },
 }

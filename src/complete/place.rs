@@ -30,11 +30,8 @@ impl Place {
 /// The lexical place of `offset` in Python source, found by one scan from the start. An unterminated
 /// one-line string ends with its line, as editors colour it.
 pub(super) fn python_place(text: &str, offset: usize) -> Place {
-    let mut scan = Scan {
-        bytes: &text.as_bytes()[..offset.min(text.len())],
-        at: 0,
-        open: Vec::new(),
-    };
+    let mut scan =
+        Scan { bytes: &text.as_bytes()[..offset.min(text.len())], at: 0, open: Vec::new() };
     while scan.at < scan.bytes.len() {
         let ends_in = match scan.open.last().copied() {
             Some(Open::Text(text)) => scan.step_text(text),
@@ -126,9 +123,7 @@ impl Scan<'_> {
                 self.at += 1;
                 return None;
             }
-            b':' if depth == 0 => Open::Spec {
-                quote: self.quote_around(),
-            },
+            b':' if depth == 0 => Open::Spec { quote: self.quote_around() },
             b'(' | b'[' | b'{' => within(depth + 1),
             b')' | b']' | b'}' => within(depth.saturating_sub(1)),
             b'\n' if !self.is_in_triple() => {
@@ -208,18 +203,12 @@ fn is_formatted_prefix(bytes: &[u8], quote_idx: usize) -> bool {
 /// The end of a numeric literal: one point, one exponent with its sign.
 fn end_of_number(bytes: &[u8], from: usize) -> usize {
     let is_radix = bytes[from] == b'0'
-        && matches!(
-            bytes.get(from + 1),
-            Some(b'x' | b'X' | b'o' | b'O' | b'b' | b'B')
-        );
+        && matches!(bytes.get(from + 1), Some(b'x' | b'X' | b'o' | b'O' | b'b' | b'B'));
     if is_radix {
         return end_of_word(bytes, from);
     }
     let digits = |mut i: usize| {
-        while bytes
-            .get(i)
-            .is_some_and(|b| b.is_ascii_digit() || *b == b'_')
-        {
+        while bytes.get(i).is_some_and(|b| b.is_ascii_digit() || *b == b'_') {
             i += 1;
         }
         i
@@ -312,9 +301,9 @@ mod tests {
         ] {
             check(marked, Place::String);
         }
-        for marked in [
-            "x = 3.|", "1|", "1.5|", "1.e5|", "0x1|f", "1_000|", "3e|", "3e-|", ".5|", "2j|",
-        ] {
+        for marked in
+            ["x = 3.|", "1|", "1.5|", "1.e5|", "0x1|f", "1_000|", "3e|", "3e-|", ".5|", "2j|"]
+        {
             check(marked, Place::Number);
         }
     }

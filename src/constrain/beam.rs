@@ -57,11 +57,7 @@ impl NameBeam {
             live: Vec::new(),
             finished: BTreeMap::new(),
         };
-        let start = Hypothesis {
-            tokens: Vec::new(),
-            state,
-            log_prob: 0.0,
-        };
+        let start = Hypothesis { tokens: Vec::new(), state, log_prob: 0.0 };
         beam.extend(vec![(start, *root)]);
         beam
     }
@@ -120,11 +116,7 @@ impl NameBeam {
                     NameStep::Inside(state) => {
                         let mut tokens = path.tokens.clone();
                         tokens.push(token);
-                        self.live.push(Hypothesis {
-                            tokens,
-                            state,
-                            log_prob,
-                        });
+                        self.live.push(Hypothesis { tokens, state, log_prob });
                     }
                     NameStep::Ended { state, .. } => self.finish(&path, state, log_prob),
                     NameStep::Forbidden => {}
@@ -133,9 +125,7 @@ impl NameBeam {
         }
         self.live.retain(|h| h.log_prob > f64::NEG_INFINITY);
         self.live.sort_by(|a, b| {
-            b.log_prob
-                .total_cmp(&a.log_prob)
-                .then_with(|| a.tokens.cmp(&b.tokens))
+            b.log_prob.total_cmp(&a.log_prob).then_with(|| a.tokens.cmp(&b.tokens))
         });
         self.live.truncate(self.width);
     }

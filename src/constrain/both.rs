@@ -37,13 +37,7 @@ enum Want {
 impl Both {
     /// Require both.
     pub fn new(first: Box<dyn Constraint>, second: Box<dyn Constraint>) -> Self {
-        Self {
-            first,
-            second,
-            asked: Part::First,
-            offset: 0,
-            mask: None,
-        }
+        Self { first, second, asked: Part::First, offset: 0, mask: None }
     }
 
     fn part(&mut self, part: Part) -> &mut dyn Constraint {
@@ -83,9 +77,9 @@ impl Constraint for Both {
         }
         match &self.mask {
             None => Need::Free,
-            Some(mask) if mask.is_empty() => Need::DeadEnd(DeadEnd::Disjoint {
-                offset: self.offset,
-            }),
+            Some(mask) if mask.is_empty() => {
+                Need::DeadEnd(DeadEnd::Disjoint { offset: self.offset })
+            }
             Some(mask) => Need::Mask(mask),
         }
     }
@@ -134,11 +128,7 @@ impl Constraint for Both {
 
     fn forced(&mut self) -> Vec<u8> {
         let (first, second) = (self.first.forced(), self.second.forced());
-        let n = first
-            .iter()
-            .zip(&second)
-            .take_while(|(a, b)| a == b)
-            .count();
+        let n = first.iter().zip(&second).take_while(|(a, b)| a == b).count();
         if n == second.len() {
             first
         } else if n == first.len() {

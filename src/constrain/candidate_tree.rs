@@ -79,11 +79,7 @@ impl CandidateTree {
             paths.push((rank, tokens, name));
         }
         paths.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.cmp(b.2)));
-        let mut tree = Self {
-            tokens: TokenTree::new(),
-            names: Vec::new(),
-            n_left_out,
-        };
+        let mut tree = Self { tokens: TokenTree::new(), names: Vec::new(), n_left_out };
         for (_, tokens, name) in paths {
             if tree.tokens.nodes().len() + tree.tokens.n_missing(&tokens) > rows_max {
                 tree.n_left_out += 1;
@@ -91,11 +87,7 @@ impl CandidateTree {
             }
             let nodes = tree.tokens.insert(&tokens);
             let rest = name[state.n_typed()..].into();
-            tree.names.push(Path {
-                name: name.into(),
-                rest,
-                nodes,
-            });
+            tree.names.push(Path { name: name.into(), rest, nodes });
         }
         tree
     }
@@ -180,10 +172,8 @@ impl Scores<'_> {
         for i in 0..self.through[node].len() {
             let (idx, n_before) = self.through[node][i];
             let path = &self.tree.names[idx as usize];
-            let written: usize = path.nodes[..=n_before as usize]
-                .iter()
-                .map(|n| self.token_bytes(*n).len())
-                .sum();
+            let written: usize =
+                path.nodes[..=n_before as usize].iter().map(|n| self.token_bytes(*n).len()).sum();
             let log_end = here + self.log_end(&path.rest[written..], row);
             let sum = &mut self.log_ends[idx as usize];
             *sum = log_add(*sum, log_end);
@@ -198,10 +188,7 @@ impl Scores<'_> {
             .iter()
             .zip(&self.log_ends)
             .map(|(path, &log_prob_end)| {
-                let log_prob = path
-                    .nodes
-                    .last()
-                    .map_or(0.0, |n| self.log_probs[*n as usize]);
+                let log_prob = path.nodes.last().map_or(0.0, |n| self.log_probs[*n as usize]);
                 let score = match by {
                     Normalisation::Joint => log_prob_end,
                     Normalisation::WithoutEnd => log_prob,
@@ -221,18 +208,12 @@ impl Scores<'_> {
                 }
             })
             .collect();
-        names.sort_by(|a, b| {
-            b.score
-                .total_cmp(&a.score)
-                .then_with(|| a.name.cmp(&b.name))
-        });
+        names.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.name.cmp(&b.name)));
         names
     }
 
     fn token_bytes(&self, node: u32) -> &[u8] {
-        self.trie
-            .vocabulary()
-            .token_bytes(self.tree.tokens.nodes()[node as usize].token)
+        self.trie.vocabulary().token_bytes(self.tree.tokens.nodes()[node as usize].token)
     }
 
     /// `ln` of the probability that the next token writes `rest` and goes on with something that ends
@@ -255,9 +236,5 @@ impl Scores<'_> {
 /// `ln(exp(a) + exp(b))`.
 pub(super) fn log_add(a: f64, b: f64) -> f64 {
     let (high, low) = if a >= b { (a, b) } else { (b, a) };
-    if low == f64::NEG_INFINITY {
-        high
-    } else {
-        high + (low - high).exp().ln_1p()
-    }
+    if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }

@@ -64,11 +64,7 @@ pub enum DeadEnd {
     #[error(
         "no token of the vocabulary continues `{typed}` to one of the {n_names} names that exist at byte {offset}"
     )]
-    NoTokenForName {
-        typed: String,
-        n_names: usize,
-        offset: usize,
-    },
+    NoTokenForName { typed: String, n_names: usize, offset: usize },
     #[error("every token at byte {offset} was sampled and rejected")]
     AllRejected { offset: usize },
     #[error("the grammar cannot go on at byte {offset}: {problem}")]

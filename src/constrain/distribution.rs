@@ -23,11 +23,7 @@ impl<'a> Distribution<'a> {
     /// Read a row, one pass over it. Logits that are not numbers count as impossible.
     pub fn new(logits: &'a [f32]) -> Self {
         let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut row = Self {
-            logits,
-            max,
-            log_sum: 0.0,
-        };
+        let mut row = Self { logits, max, log_sum: 0.0 };
         row.log_sum = row.sum_exp(|_| u32::MAX).ln();
         row
     }
@@ -118,23 +114,15 @@ mod tests {
         let mut x = 0.0f32;
         while x > -90.0 {
             let (got, want) = (f64::from(exp(x)), f64::from(x).exp());
-            assert!(
-                (got - want).abs() <= 3e-7 * want + 1e-37,
-                "{x}: {got} {want}"
-            );
+            assert!((got - want).abs() <= 3e-7 * want + 1e-37, "{x}: {got} {want}");
             x -= 0.0137;
         }
-        assert_eq!(
-            (exp(f32::NEG_INFINITY), exp(f32::NAN), exp(0.0)),
-            (0.0, 0.0, 1.0)
-        );
+        assert_eq!((exp(f32::NEG_INFINITY), exp(f32::NAN), exp(0.0)), (0.0, 0.0, 1.0));
     }
 
     #[test]
     fn probabilities_sum_to_one_and_masses_add_up() {
-        let logits: Vec<f32> = (0..1000)
-            .map(|i| ((i * 7919 % 613) as f32) / 40.0 - 3.0)
-            .collect();
+        let logits: Vec<f32> = (0..1000).map(|i| ((i * 7919 % 613) as f32) / 40.0 - 3.0).collect();
         let row = Distribution::new(&logits);
         let sum: f64 = (0..1000).map(|i| row.prob(TokenId(i))).sum();
         assert!((sum - 1.0).abs() < 1e-5, "{sum}");

@@ -20,21 +20,13 @@ pub enum ConstraintError {
     #[error("cannot take back {n_tokens} tokens: only the last {kept} can be taken back")]
     RollbackTooFar { n_tokens: usize, kept: usize },
     #[error("the {kind} has a mistake{}: {problem}", at(*line, *column))]
-    Grammar {
-        kind: &'static str,
-        line: Option<u32>,
-        column: Option<u32>,
-        problem: String,
-    },
+    Grammar { kind: &'static str, line: Option<u32>, column: Option<u32>, problem: String },
     #[error(
         "the JSON schema uses {what}, which cannot be enforced; remove it or check the result afterwards"
     )]
     UnsupportedSchema { what: String },
     #[error("the {kind} is too large: {what}; make it smaller")]
-    GrammarTooLarge {
-        kind: &'static str,
-        what: &'static str,
-    },
+    GrammarTooLarge { kind: &'static str, what: &'static str },
     #[error("grammars are not available for this model: {problem}")]
     GrammarEngine { problem: String },
 }

@@ -13,10 +13,7 @@ use super::ConstraintError;
 /// # Errors
 /// With line and column when the text is not GBNF or has no rule `root`.
 pub(super) fn to_lark(gbnf: &str) -> Result<String, ConstraintError> {
-    let mut reader = Reader {
-        chars: gbnf.chars().collect(),
-        at: 0,
-    };
+    let mut reader = Reader { chars: gbnf.chars().collect(), at: 0 };
     let mut lark = String::new();
     let mut has_root = false;
     reader.skip_blank();
@@ -33,11 +30,7 @@ pub(super) fn to_lark(gbnf: &str) -> Result<String, ConstraintError> {
         lark.push('\n');
         reader.skip_blank();
     }
-    if has_root {
-        Ok(lark)
-    } else {
-        Err(reader.mistake("there is no rule `root`"))
-    }
+    if has_root { Ok(lark) } else { Err(reader.mistake("there is no rule `root`")) }
 }
 
 /// Lark's rules are lower case and have no dashes; a prefix keeps them apart from `start`. Dashes and
@@ -76,10 +69,8 @@ impl Reader {
 
     fn take(&mut self, text: &str) -> bool {
         let n = text.chars().count();
-        let is_next = text
-            .chars()
-            .enumerate()
-            .all(|(i, c)| self.chars.get(self.at + i) == Some(&c));
+        let is_next =
+            text.chars().enumerate().all(|(i, c)| self.chars.get(self.at + i) == Some(&c));
         if is_next {
             self.at += n;
         }
@@ -126,10 +117,7 @@ impl Reader {
 
     fn name(&mut self) -> Result<String, ConstraintError> {
         let start = self.at;
-        while self
-            .peek()
-            .is_some_and(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
-        {
+        while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
             self.at += 1;
         }
         if self.at == start {
@@ -259,11 +247,7 @@ impl Reader {
                     self.at += 1;
                     // A range, unless it stands at an edge.
                     let is_edge = lark.ends_with("/[") || lark.ends_with("[^");
-                    lark.push_str(if is_edge || self.peek() == Some(']') {
-                        "\\-"
-                    } else {
-                        "-"
-                    });
+                    lark.push_str(if is_edge || self.peek() == Some(']') { "\\-" } else { "-" });
                     continue;
                 }
                 Some('\\') => self.escape()?,
@@ -307,10 +291,7 @@ impl Reader {
         }
         let digits: String = self.chars.iter().skip(self.at).take(n_digits).collect();
         let code = u32::from_str_radix(&digits, 16).ok();
-        let Some(c) = code
-            .and_then(char::from_u32)
-            .filter(|_| digits.len() == n_digits)
-        else {
+        let Some(c) = code.and_then(char::from_u32).filter(|_| digits.len() == n_digits) else {
             return Err(self.mistake("the escape is not a character"));
         };
         self.at += n_digits;

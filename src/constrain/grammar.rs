@@ -83,9 +83,8 @@ impl GrammarCompiler {
         let Some(eos) = vocabulary.eos().first() else {
             return Err(failed("the vocabulary has no end token".into()));
         };
-        let words: Vec<Vec<u8>> = (0..vocabulary.len() as u32)
-            .map(|id| word(&vocabulary, TokenId(id)))
-            .collect();
+        let words: Vec<Vec<u8>> =
+            (0..vocabulary.len() as u32).map(|id| word(&vocabulary, TokenId(id))).collect();
         let info = TokRxInfo::new(vocabulary.len() as u32, eos.0);
         let eos: Vec<u32> = vocabulary.eos().iter().map(|t| t.0).collect();
         let trie = TokTrie::from(&info, &words).with_eos_tokens(&eos);
@@ -100,10 +99,7 @@ impl GrammarCompiler {
             verbose_errors: false,
             ..ParserLimits::default()
         };
-        Ok(Self {
-            factory,
-            vocabulary,
-        })
+        Ok(Self { factory, vocabulary })
     }
 
     /// Compile a grammar into the constraint of one sequence; clone it for more.
@@ -113,10 +109,8 @@ impl GrammarCompiler {
     /// larger than the limits.
     pub fn compile(&self, source: &GrammarSource) -> Result<GrammarConstraint, ConstraintError> {
         let grammar = to_top_level(source)?;
-        let parser = self
-            .factory
-            .create_parser(grammar)
-            .map_err(|e| explain(source, &format!("{e:#}")))?;
+        let parser =
+            self.factory.create_parser(grammar).map_err(|e| explain(source, &format!("{e:#}")))?;
         let matcher = Matcher::new(Ok(parser));
         if let Some(problem) = matcher.get_error() {
             return Err(explain(source, &problem));
@@ -143,16 +137,10 @@ fn word(vocabulary: &Vocabulary, id: TokenId) -> Vec<u8> {
 }
 
 fn to_top_level(source: &GrammarSource) -> Result<TopLevelGrammar, ConstraintError> {
-    let too_large = |what: &'static str| ConstraintError::GrammarTooLarge {
-        kind: source.kind(),
-        what,
-    };
+    let too_large =
+        |what: &'static str| ConstraintError::GrammarTooLarge { kind: source.kind(), what };
     let within = |n_bytes: usize| {
-        if n_bytes <= SOURCE_BYTES_MAX {
-            Ok(())
-        } else {
-            Err(too_large(TOO_LONG))
-        }
+        if n_bytes <= SOURCE_BYTES_MAX { Ok(()) } else { Err(too_large(TOO_LONG)) }
     };
     match source {
         GrammarSource::JsonSchema(schema) => {
@@ -177,10 +165,7 @@ fn to_top_level(source: &GrammarSource) -> Result<TopLevelGrammar, ConstraintErr
                         what: "\"x-guidance\"".into(),
                     });
                 }
-                object.insert(
-                    "x-guidance".into(),
-                    json!({ "whitespace_pattern": JSON_SPACE }),
-                );
+                object.insert("x-guidance".into(), json!({ "whitespace_pattern": JSON_SPACE }));
             }
             Ok(TopLevelGrammar::from_json_schema(schema))
         }
@@ -221,10 +206,7 @@ fn to_top_level(source: &GrammarSource) -> Result<TopLevelGrammar, ConstraintErr
                 return Err(explain(source, "it has no choice or an empty one"));
             }
             let quoted: Vec<String> = choices.iter().map(|c| json!(c).to_string()).collect();
-            Ok(TopLevelGrammar::from_lark(format!(
-                "start: {}",
-                quoted.join(" | ")
-            )))
+            Ok(TopLevelGrammar::from_lark(format!("start: {}", quoted.join(" | "))))
         }
     }
 }
@@ -244,9 +226,9 @@ fn is_shallow(value: &Value, depth: usize) -> bool {
 /// What is left of a budget of bytes after the text of a value, roughly; `None` when it is too long.
 fn spend_json_bytes(value: &Value, budget: usize) -> Option<usize> {
     match value {
-        Value::Array(items) => items.iter().try_fold(budget, |left, item| {
-            spend_json_bytes(item, left.checked_sub(1)?)
-        }),
+        Value::Array(items) => {
+            items.iter().try_fold(budget, |left, item| spend_json_bytes(item, left.checked_sub(1)?))
+        }
         Value::Object(entries) => entries.iter().try_fold(budget, |left, (key, item)| {
             spend_json_bytes(item, left.checked_sub(key.len() + 4)?)
         }),
@@ -315,27 +297,17 @@ fn explain(source: &GrammarSource, problem: &str) -> ConstraintError {
         .iter()
         .any(|word| text.to_ascii_lowercase().contains(word))
     {
-        return ConstraintError::GrammarTooLarge {
-            kind,
-            what: "more work than the limits allow",
-        };
+        return ConstraintError::GrammarTooLarge { kind, what: "more work than the limits allow" };
     }
     let (line, column, text) = match source {
         // Its position is the one in our own wrapping.
         GrammarSource::Regex(_) => {
-            let detail = problem
-                .lines()
-                .find_map(|l| l.trim().strip_prefix("error: "));
+            let detail = problem.lines().find_map(|l| l.trim().strip_prefix("error: "));
             (None, None, detail.unwrap_or(text))
         }
         _ => split_position(text),
     };
-    ConstraintError::Grammar {
-        kind,
-        line,
-        column,
-        problem: text.to_owned(),
-    }
+    ConstraintError::Grammar { kind, line, column, problem: text.to_owned() }
 }
 
 /// Split `LINE(COLUMN): ` or `at LINE(COLUMN): ` off a message.

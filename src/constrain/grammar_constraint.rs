@@ -58,10 +58,7 @@ impl GrammarConstraint {
     fn compute(&mut self) -> Result<TokenMask, DeadEnd> {
         let offset = self.offset;
         match self.matcher.compute_mask_or_eos() {
-            Ok(mask) => Ok(TokenMask::from_words(
-                mask.as_slice(),
-                self.vocabulary.len(),
-            )),
+            Ok(mask) => Ok(TokenMask::from_words(mask.as_slice(), self.vocabulary.len())),
             Err(e) => Err(DeadEnd::Grammar {
                 offset,
                 problem: e.to_string().lines().next().unwrap_or_default().to_owned(),
@@ -73,9 +70,7 @@ impl GrammarConstraint {
 impl Constraint for GrammarConstraint {
     fn next(&mut self) -> Need<'_> {
         if self.is_ended {
-            return Need::DeadEnd(DeadEnd::Ended {
-                offset: self.offset,
-            });
+            return Need::DeadEnd(DeadEnd::Ended { offset: self.offset });
         }
         if self.mask.is_none() {
             match self.compute() {
@@ -100,10 +95,7 @@ impl Constraint for GrammarConstraint {
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError> {
-        let forbidden = ConstraintError::Forbidden {
-            token: token.0,
-            offset: self.offset,
-        };
+        let forbidden = ConstraintError::Forbidden { token: token.0, offset: self.offset };
         if self.check(token) != Verdict::Accept {
             return Err(forbidden);
         }

@@ -26,12 +26,7 @@ pub struct Lead {
 impl Lead {
     /// For a text that must begin with `lead`.
     pub fn new(vocabulary: Arc<Vocabulary>, lead: impl Into<Vec<u8>>) -> Self {
-        Self {
-            vocabulary,
-            lead: lead.into(),
-            written: vec![0],
-            mask: None,
-        }
+        Self { vocabulary, lead: lead.into(), written: vec![0], mask: None }
     }
 
     fn n_written(&self) -> usize {
@@ -69,31 +64,21 @@ impl Constraint for Lead {
         }
         match &self.mask {
             Some(mask) if !mask.is_empty() => Need::Mask(mask),
-            _ => Need::DeadEnd(DeadEnd::AllRejected {
-                offset: self.n_written(),
-            }),
+            _ => Need::DeadEnd(DeadEnd::AllRejected { offset: self.n_written() }),
         }
     }
 
     fn check(&mut self, token: TokenId) -> Verdict {
         let allowed = self.is_done() || self.allows(self.vocabulary.token_bytes(token));
-        if allowed {
-            Verdict::Accept
-        } else {
-            Verdict::Reject
-        }
+        if allowed { Verdict::Accept } else { Verdict::Reject }
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError> {
         let bytes = self.vocabulary.token_bytes(token);
         if !self.is_done() && !self.allows(bytes) {
-            return Err(ConstraintError::Forbidden {
-                token: token.0,
-                offset: self.n_written(),
-            });
+            return Err(ConstraintError::Forbidden { token: token.0, offset: self.n_written() });
         }
-        self.written
-            .push((self.n_written() + bytes.len()).min(self.lead.len() + 1));
+        self.written.push((self.n_written() + bytes.len()).min(self.lead.len() + 1));
         self.mask = None;
         Ok(())
     }
@@ -104,10 +89,8 @@ impl Constraint for Lead {
 
     fn rollback(&mut self, n_tokens: usize) -> Result<(), ConstraintError> {
         let n_left = self.written.len().checked_sub(n_tokens).filter(|&n| n > 0);
-        let n_left = n_left.ok_or(ConstraintError::RollbackTooFar {
-            n_tokens,
-            kept: self.written.len() - 1,
-        })?;
+        let n_left = n_left
+            .ok_or(ConstraintError::RollbackTooFar { n_tokens, kept: self.written.len() - 1 })?;
         self.written.truncate(n_left);
         self.mask = None;
         Ok(())
@@ -118,10 +101,7 @@ impl Constraint for Lead {
     }
 
     fn forced(&mut self) -> Vec<u8> {
-        self.lead
-            .get(self.n_written()..)
-            .unwrap_or_default()
-            .to_vec()
+        self.lead.get(self.n_written()..).unwrap_or_default().to_vec()
     }
 
     fn report(&self) -> GuideReport {
@@ -137,9 +117,7 @@ impl Constraint for Lead {
 mod tests {
     use super::*;
 
-    const TOKENS: [&[u8]; 9] = [
-        b"", b" ", b"  ", b" a", b"  a", b"a", b"\n", b" \n", b" ```",
-    ];
+    const TOKENS: [&[u8]; 9] = [b"", b" ", b"  ", b" a", b"  a", b"a", b"\n", b" \n", b" ```"];
 
     fn allowed(lead: &[u8], accepted: &[u32]) -> Option<Vec<u32>> {
         let vocabulary = Vocabulary::new(TOKENS, &[TokenId(0)]).expect("a vocabulary");

@@ -215,10 +215,7 @@ impl PythonLexer {
     pub fn is_inside(&self) -> bool {
         self.n_brackets > 0
             || !self.fields.is_empty()
-            || matches!(
-                self.mode,
-                Mode::Opening { .. } | Mode::Text { .. } | Mode::Spec
-            )
+            || matches!(self.mode, Mode::Opening { .. } | Mode::Text { .. } | Mode::Spec)
     }
 
     /// Whether a line end here is taken back by a backslash.
@@ -241,9 +238,7 @@ impl PythonLexer {
             b'\'' | b'"' => self.open_string(&[], byte),
             b'.' => self.dot(),
             b'0'..=b'9' => {
-                self.mode = Mode::Number(Number::Int {
-                    is_zero: byte == b'0',
-                });
+                self.mode = Mode::Number(Number::Int { is_zero: byte == b'0' });
             }
             _ if is_identifier_start(byte) => self.begin_word(byte, false),
             b'(' | b'[' | b'{' => {
@@ -424,10 +419,7 @@ impl PythonLexer {
         if byte == string.quote {
             string.is_triple = count == 2;
             self.mode = if string.is_triple {
-                Mode::Text {
-                    string,
-                    part: Part::Plain,
-                }
+                Mode::Text { string, part: Part::Plain }
             } else {
                 Mode::Opening { string, count: 2 }
             };
@@ -479,11 +471,7 @@ impl PythonLexer {
     }
 
     fn open_field(&mut self, string: StringKind, in_spec: bool) {
-        self.fields.push(Field {
-            string,
-            n_brackets: self.n_brackets,
-            in_spec,
-        });
+        self.fields.push(Field { string, n_brackets: self.n_brackets, in_spec });
         self.n_brackets = 0;
         self.after_value = false;
         self.mode = Mode::Gap;
@@ -497,10 +485,7 @@ impl PythonLexer {
         self.mode = if field.in_spec {
             Mode::Spec
         } else {
-            Mode::Text {
-                string: field.string,
-                part: Part::Plain,
-            }
+            Mode::Text { string: field.string, part: Part::Plain }
         };
     }
 

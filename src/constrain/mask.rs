@@ -17,10 +17,7 @@ pub struct TokenMask {
 impl TokenMask {
     /// Nothing allowed.
     pub fn none(n_tokens: usize) -> Self {
-        Self {
-            words: vec![0; n_tokens.div_ceil(32)],
-            n_tokens,
-        }
+        Self { words: vec![0; n_tokens.div_ceil(32)], n_tokens }
     }
 
     /// Everything allowed.
@@ -63,9 +60,7 @@ impl TokenMask {
 
     /// Whether an id is allowed; ids outside the vocabulary are not.
     pub fn is_allowed(&self, id: TokenId) -> bool {
-        self.words
-            .get(id.index() / 32)
-            .is_some_and(|w| w >> (id.0 % 32) & 1 == 1)
+        self.words.get(id.index() / 32).is_some_and(|w| w >> (id.0 % 32) & 1 == 1)
     }
 
     /// Allow an id of the vocabulary.

@@ -103,11 +103,7 @@ impl Monitor {
     /// A monitor for a text that begins with `prefix` (the prompt's Python, from the start of the
     /// file).
     pub fn new(store: Arc<NameStore>, levels: MonitorLevels, prefix: &[u8]) -> Self {
-        let mut cursor = Cursor {
-            lexer: PythonLexer::new(),
-            offset: 0,
-            place: Place::Free,
-        };
+        let mut cursor = Cursor { lexer: PythonLexer::new(), offset: 0, place: Place::Free };
         for &byte in prefix {
             cursor.follow_unasked(byte);
             cursor.enter(levels);
@@ -115,11 +111,7 @@ impl Monitor {
         Self {
             store,
             levels,
-            state: State {
-                cursor,
-                attempt: None,
-                is_violated: false,
-            },
+            state: State { cursor, attempt: None, is_violated: false },
             history: VecDeque::new(),
             events: Vec::new(),
             asked: None,
@@ -201,10 +193,9 @@ impl Monitor {
     /// What may be sampled at the cursor before anything was tried.
     fn base_mask(&self) -> Option<Arc<TokenMask>> {
         match &self.state.cursor.place {
-            Place::Answered(Answered {
-                names: Some((names, state)),
-                ..
-            }) => Some(names.mask(*state)),
+            Place::Answered(Answered { names: Some((names, state)), .. }) => {
+                Some(names.mask(*state))
+            }
             _ => None,
         }
     }
@@ -221,11 +212,9 @@ impl Monitor {
         if let Some(entry) = supplied.map(|idx| &mut attempt.supplied[idx]) {
             let event = Arc::make_mut(&mut entry.answered.event);
             event.wanted.get_or_insert(token);
-            if let (false, Some((names, state)), Some(node)) = (
-                entry.is_applied,
-                &entry.answered.names,
-                trie.find(&entry.pending),
-            ) {
+            if let (false, Some((names, state)), Some(node)) =
+                (entry.is_applied, &entry.answered.names, trie.find(&entry.pending))
+            {
                 names.restrict_below(node, *state, mask);
                 entry.is_applied = true;
             }
@@ -275,12 +264,7 @@ impl Constraint for Monitor {
             self.asked = Some(ask.clone());
             return Need::Ask(ask);
         }
-        if self
-            .state
-            .attempt
-            .as_ref()
-            .is_some_and(|a| a.mask.is_some())
-        {
+        if self.state.attempt.as_ref().is_some_and(|a| a.mask.is_some()) {
             let mask = self.state.attempt.as_ref().and_then(|a| a.mask.as_ref());
             return match mask {
                 Some(mask) if !mask.is_empty() => Need::Mask(mask),
@@ -329,15 +313,10 @@ impl Constraint for Monitor {
     fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError> {
         let n_tokens = self.store.trie().vocabulary().len();
         if token.index() >= n_tokens {
-            return Err(ConstraintError::NoSuchToken {
-                token: token.0,
-                n_tokens,
-            });
+            return Err(ConstraintError::NoSuchToken { token: token.0, n_tokens });
         }
-        let forbidden = ConstraintError::Forbidden {
-            token: token.0,
-            offset: self.state.cursor.offset,
-        };
+        let forbidden =
+            ConstraintError::Forbidden { token: token.0, offset: self.state.cursor.offset };
         let (cursor, finished) = if self.bytes(token).is_empty() {
             let is_end = self.store.trie().vocabulary().is_eos(token);
             match &self.state.cursor.place {
@@ -383,30 +362,18 @@ impl Constraint for Monitor {
             _ => None,
         };
         if let Some(typed) = here {
-            let place = Unasked {
-                kind: ask.kind,
-                offset: ask.offset,
-                typed: typed.clone(),
-            };
+            let place = Unasked { kind: ask.kind, offset: ask.offset, typed: typed.clone() };
             let mut answered = Answered::new(&self.store, &place, candidates, took);
             answered.retype(&place.typed);
             self.state.cursor.place = Place::Answered(answered);
         } else {
-            let place = Unasked {
-                kind: ask.kind,
-                offset: ask.offset,
-                typed: Typed::new(),
-            };
+            let place = Unasked { kind: ask.kind, offset: ask.offset, typed: Typed::new() };
             let answered = Answered::new(&self.store, &place, candidates, took);
-            self.state
-                .attempt
-                .get_or_insert_default()
-                .supplied
-                .push(Supplied {
-                    pending: ask.pending,
-                    answered,
-                    is_applied: false,
-                });
+            self.state.attempt.get_or_insert_default().supplied.push(Supplied {
+                pending: ask.pending,
+                answered,
+                is_applied: false,
+            });
         }
     }
 
@@ -418,10 +385,7 @@ impl Constraint for Monitor {
 
     fn rollback(&mut self, n_tokens: usize) -> Result<(), ConstraintError> {
         let Some(keep) = self.history.len().checked_sub(n_tokens) else {
-            return Err(ConstraintError::RollbackTooFar {
-                n_tokens,
-                kept: self.history.len(),
-            });
+            return Err(ConstraintError::RollbackTooFar { n_tokens, kept: self.history.len() });
         };
         if let Some((state, n_events)) = self.history.drain(keep..).next() {
             self.state = state;
@@ -434,10 +398,7 @@ impl Constraint for Monitor {
 
     fn inside_name(&self) -> bool {
         match &self.state.cursor.place {
-            Place::Answered(Answered {
-                names: Some((names, state)),
-                ..
-            }) => !names.may_end(*state),
+            Place::Answered(Answered { names: Some((names, state)), .. }) => !names.may_end(*state),
             Place::Unasked(unasked) => unasked.kind == PlaceKind::Member,
             _ => false,
         }
@@ -469,12 +430,7 @@ impl Constraint for Monitor {
             events.push(answered.finish());
         }
         if let Some(attempt) = &self.state.attempt {
-            events.extend(
-                attempt
-                    .supplied
-                    .iter()
-                    .map(|s| Arc::clone(&s.answered.event)),
-            );
+            events.extend(attempt.supplied.iter().map(|s| Arc::clone(&s.answered.event)));
         }
         events.sort_by_key(|e| e.offset);
         let stats = GuideStats::of(events.iter().map(|e| &**e));

@@ -47,12 +47,7 @@ impl NameSet {
         kept.dedup();
         let is_cut = kept.len() > limit::CANDIDATES_MAX;
         kept.truncate(limit::CANDIDATES_MAX);
-        let mut set = Self {
-            arena: Vec::new(),
-            starts: vec![0],
-            n_dropped,
-            is_cut,
-        };
+        let mut set = Self { arena: Vec::new(), starts: vec![0], n_dropped, is_cut };
         for name in kept {
             set.arena.extend_from_slice(name.as_bytes());
             set.starts.push(set.arena.len() as u32);
@@ -87,11 +82,7 @@ impl NameSet {
 
     /// Nothing typed yet.
     pub fn start(&self) -> NameState {
-        NameState {
-            lo: 0,
-            hi: self.len() as u32,
-            depth: 0,
-        }
+        NameState { lo: 0, hi: self.len() as u32, depth: 0 }
     }
 
     /// The state after one more identifier byte, if some name goes on with it.
@@ -102,11 +93,7 @@ impl NameSet {
         }
         lo += partition(hi - lo, |i| self.byte(lo + i, depth) < byte);
         let n = partition(hi - lo, |i| self.byte(lo + i, depth) <= byte);
-        (n > 0).then_some(NameState {
-            lo: lo as u32,
-            hi: (lo + n) as u32,
-            depth: state.depth + 1,
-        })
+        (n > 0).then_some(NameState { lo: lo as u32, hi: (lo + n) as u32, depth: state.depth + 1 })
     }
 
     /// Whether what is typed is one of the names.
@@ -234,13 +221,7 @@ impl NameAutomaton {
     /// Join names and vocabulary. Cheap: masks are computed when asked for.
     pub fn new(trie: Arc<TokenTrie>, names: NameSet, start: NameStart) -> Self {
         let live = find_live(&trie, &names);
-        Self {
-            trie,
-            names,
-            start,
-            live,
-            masks: Mutex::default(),
-        }
+        Self { trie, names, start, live, masks: Mutex::default() }
     }
 
     /// The names.
@@ -377,11 +358,7 @@ impl NameAutomaton {
             let byte = self.names.byte(lo, depth);
             let n = partition(hi - lo, |i| self.names.byte(lo + i, depth) <= byte);
             if let Some(child) = self.trie.child(node, byte) {
-                let next = NameState {
-                    lo: lo as u32,
-                    hi: (lo + n) as u32,
-                    depth: state.depth + 1,
-                };
+                let next = NameState { lo: lo as u32, hi: (lo + n) as u32, depth: state.depth + 1 };
                 if self.is_live(next) {
                     for &id in self.trie.own(child) {
                         mask.allow(id);
@@ -444,11 +421,7 @@ fn find_live(trie: &TokenTrie, names: &NameSet) -> Option<Vec<bool>> {
                 node = child;
                 let is_last = to + 1 == name.len();
                 let ends_here = !trie.own(node).is_empty() && (is_last || live[base + to + 1]);
-                let runs_on = || {
-                    trie.child_bytes(node)
-                        .iter()
-                        .any(|&b| !is_identifier_byte(b))
-                };
+                let runs_on = || trie.child_bytes(node).iter().any(|&b| !is_identifier_byte(b));
                 if ends_here || is_last && runs_on() {
                     live[base + from] = true;
                     break;

@@ -32,10 +32,7 @@ struct Generations {
 impl NameStore {
     /// A store without automata.
     pub fn new(trie: Arc<TokenTrie>) -> Self {
-        Self {
-            trie,
-            generations: Mutex::default(),
-        }
+        Self { trie, generations: Mutex::default() }
     }
 
     /// The model's trie.

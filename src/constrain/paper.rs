@@ -134,13 +134,7 @@ impl PaperGuide {
 
     /// The tokens of a candidate behind the text.
     fn tokens(&self, candidate: &str) -> Vec<TokenId> {
-        let lock = || {
-            self.config
-                .cache
-                .0
-                .lock()
-                .unwrap_or_else(|e| e.into_inner())
-        };
+        let lock = || self.config.cache.0.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(tokens) = lock().get(candidate) {
             return tokens.clone();
         }
@@ -228,8 +222,7 @@ impl Constraint for PaperGuide {
         if self.history.len() == ROLLBACK_TOKENS_MAX {
             self.history.pop_front();
         }
-        self.history
-            .push_back((self.state.clone(), self.events.len()));
+        self.history.push_back((self.state.clone(), self.events.len()));
         let state = &mut self.state;
         let bytes: &[u8] = if token == config.trigger {
             config.trigger_text.as_bytes()
@@ -293,21 +286,14 @@ impl Constraint for PaperGuide {
             self.events.push(Arc::new(event));
             return;
         }
-        let mut trie = Trie {
-            nodes: vec![TrieNode::default()],
-        };
+        let mut trie = Trie { nodes: vec![TrieNode::default()] };
         for name in names {
             let tokens = self.tokens(name);
             trie.insert(&tokens);
         }
         self.state.event = Some(Arc::new(event));
-        self.state.cursor = Some(Cursor {
-            trie: Arc::new(trie),
-            node: 0,
-            sum: 0.0,
-            n: 0,
-            written: Vec::new(),
-        });
+        self.state.cursor =
+            Some(Cursor { trie: Arc::new(trie), node: 0, sum: 0.0, n: 0, written: Vec::new() });
     }
 
     fn note_wanted(&mut self, token: TokenId) {

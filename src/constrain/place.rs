@@ -88,11 +88,7 @@ impl Cursor {
         if let (Place::Free, Some(kind)) = (&self.place, self.lexer.place())
             && levels.includes(kind)
         {
-            self.place = Place::Unasked(Unasked {
-                kind,
-                offset: self.offset,
-                typed: Typed::new(),
-            });
+            self.place = Place::Unasked(Unasked { kind, offset: self.offset, typed: Typed::new() });
         }
     }
 
@@ -104,11 +100,7 @@ impl Cursor {
 impl Unasked {
     /// Whether a byte is part of the name.
     pub(super) fn names(&self, byte: u8) -> bool {
-        if self.typed.is_empty() {
-            is_identifier_start(byte)
-        } else {
-            is_identifier_byte(byte)
-        }
+        if self.typed.is_empty() { is_identifier_start(byte) } else { is_identifier_byte(byte) }
     }
 
     /// Whether the answer decides if a byte may come.
@@ -162,11 +154,7 @@ impl Answered {
             let state = names.names().start();
             (names, state)
         });
-        Self {
-            event: Arc::new(event),
-            names: constraint,
-            typed: Typed::new(),
-        }
+        Self { event: Arc::new(event), names: constraint, typed: Typed::new() }
     }
 
     /// The model preferred a token that the names do not allow.

@@ -16,11 +16,7 @@ pub(super) enum Notation {
 /// Number of positions of a pattern with `x{m,n}` written out `n` times. An estimate from above for
 /// well-formed patterns; malformed ones get some number and are refused later, by their parser.
 pub(super) fn expanded_size(text: &str, notation: Notation) -> u64 {
-    let mut reader = Reader {
-        bytes: text.as_bytes(),
-        at: 0,
-        notation,
-    };
+    let mut reader = Reader { bytes: text.as_bytes(), at: 0, notation };
     // One entry for each open group: positions before its last item, and of that item.
     let mut groups: Vec<(u64, u64)> = vec![(0, 0)];
     while let Some(item) = reader.next() {
@@ -43,9 +39,9 @@ pub(super) fn expanded_size(text: &str, notation: Notation) -> u64 {
             }
         }
     }
-    groups.iter().fold(0, |sum: u64, (before, last)| {
-        sum.saturating_add(*before).saturating_add(*last)
-    })
+    groups
+        .iter()
+        .fold(0, |sum: u64, (before, last)| sum.saturating_add(*before).saturating_add(*last))
 }
 
 enum Item {
@@ -76,10 +72,8 @@ impl Reader<'_> {
             }
             (b'\\', Notation::Regex) => {
                 self.at += 1;
-                if matches!(
-                    self.bytes.get(self.at - 1),
-                    Some(b'p' | b'P' | b'x' | b'u' | b'U')
-                ) && self.bytes.get(self.at) == Some(&b'{')
+                if matches!(self.bytes.get(self.at - 1), Some(b'p' | b'P' | b'x' | b'u' | b'U'))
+                    && self.bytes.get(self.at) == Some(&b'{')
                 {
                     self.skip_to(b'}');
                 }
@@ -120,9 +114,7 @@ impl Reader<'_> {
         while let Some(&byte) = self.bytes.get(self.at) {
             match byte {
                 b'0'..=b'9' => {
-                    number = number
-                        .saturating_mul(10)
-                        .saturating_add(u64::from(byte - b'0'))
+                    number = number.saturating_mul(10).saturating_add(u64::from(byte - b'0'))
                 }
                 b',' | b'.' | b' ' => number = 0,
                 _ => break,
@@ -170,9 +162,7 @@ mod tests {
 
     #[test]
     fn unfinished_patterns_end() {
-        for text in [
-            "\\", "[", "[\\", "\"", "\"\\", "/", "/\\", "{", "~", "a{9,", "\\p{",
-        ] {
+        for text in ["\\", "[", "[\\", "\"", "\"\\", "/", "/\\", "{", "~", "a{9,", "\\p{"] {
             expanded_size(text, Notation::Regex);
             expanded_size(text, Notation::Lark);
         }

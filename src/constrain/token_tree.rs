@@ -61,11 +61,7 @@ impl TokenTree {
             let next = self.nodes.len() as u32;
             let node = *self.children.entry((parent, token)).or_insert(next);
             if node == next {
-                self.nodes.push(TreeNode {
-                    token,
-                    parent,
-                    depth,
-                });
+                self.nodes.push(TreeNode { token, parent, depth });
             }
             path.push(node);
         }

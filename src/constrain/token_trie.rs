@@ -64,14 +64,7 @@ impl TokenTrie {
                 delimiter_first.allow(id);
             }
         }
-        Self {
-            vocabulary,
-            ids,
-            nodes,
-            bytes,
-            root_children,
-            delimiter_first,
-        }
+        Self { vocabulary, ids, nodes, bytes, root_children, delimiter_first }
     }
 
     /// The vocabulary the trie was built from.
@@ -92,17 +85,12 @@ impl TokenTrie {
         }
         let children = self.children(node);
         let bytes = &self.bytes[children.start as usize..children.end as usize];
-        bytes
-            .binary_search(&byte)
-            .ok()
-            .map(|i| children.start + i as u32)
+        bytes.binary_search(&byte).ok().map(|i| children.start + i as u32)
     }
 
     /// The node of `bytes`, if some token starts with them.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<NodeIdx> {
-        bytes
-            .iter()
-            .try_fold(Self::ROOT, |node, &byte| self.child(node, byte))
+        bytes.iter().try_fold(Self::ROOT, |node, &byte| self.child(node, byte))
     }
 
     /// The children of a node, ascending by [`TokenTrie::byte`].
@@ -130,12 +118,7 @@ impl TokenTrie {
 }
 
 fn lay_out(vocabulary: &Vocabulary, ids: &[TokenId]) -> (Vec<Node>, Vec<u8>) {
-    let mut nodes = vec![Node {
-        first_child: 0,
-        start: 0,
-        own_end: 0,
-        end: ids.len() as u32,
-    }];
+    let mut nodes = vec![Node { first_child: 0, start: 0, own_end: 0, end: ids.len() as u32 }];
     let mut bytes = vec![0];
     // Breadth first: `nodes` is its own queue. All nodes of one level have the same depth.
     let (mut node_idx, mut depth, mut level_end) = (0, 0, 1);
@@ -155,23 +138,13 @@ fn lay_out(vocabulary: &Vocabulary, ids: &[TokenId]) -> (Vec<Node>, Vec<u8>) {
             let byte = vocabulary.token_bytes(ids[i as usize])[depth];
             let group = &ids[i as usize..end as usize];
             let n = group.partition_point(|&id| vocabulary.token_bytes(id)[depth] <= byte) as u32;
-            nodes.push(Node {
-                first_child: 0,
-                start: i,
-                own_end: i,
-                end: i + n,
-            });
+            nodes.push(Node { first_child: 0, start: i, own_end: i, end: i + n });
             bytes.push(byte);
             i += n;
         }
         node_idx += 1;
     }
     let n_nodes = nodes.len() as u32;
-    nodes.push(Node {
-        first_child: n_nodes,
-        start: 0,
-        own_end: 0,
-        end: 0,
-    });
+    nodes.push(Node { first_child: n_nodes, start: 0, own_end: 0, end: 0 });
     (nodes, bytes)
 }

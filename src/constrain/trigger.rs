@@ -60,14 +60,7 @@ impl TriggerGuide {
             state.push(byte);
         }
         let mask = TokenMask::none(store.trie().vocabulary().len());
-        Self {
-            store,
-            trigger,
-            state,
-            history: VecDeque::new(),
-            events: Vec::new(),
-            mask,
-        }
+        Self { store, trigger, state, history: VecDeque::new(), events: Vec::new(), mask }
     }
 
     /// The state after a token, and the events it finished; `None` when it is forbidden.
@@ -135,10 +128,9 @@ impl Constraint for TriggerGuide {
                     typed: unasked.typed.to_vec(),
                 });
             }
-            Place::Answered(Answered {
-                names: Some((names, state)),
-                ..
-            }) => self.mask.clone_from(&names.mask(*state)),
+            Place::Answered(Answered { names: Some((names, state)), .. }) => {
+                self.mask.clone_from(&names.mask(*state))
+            }
             _ if !self.state.is_after_trigger && self.state.rejected.is_empty() => {
                 return Need::Free;
             }
@@ -170,10 +162,7 @@ impl Constraint for TriggerGuide {
     fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError> {
         let Some((state, finished)) = self.after(token) else {
             self.state.is_violated = true;
-            return Err(ConstraintError::Forbidden {
-                token: token.0,
-                offset: self.state.offset,
-            });
+            return Err(ConstraintError::Forbidden { token: token.0, offset: self.state.offset });
         };
         if self.history.len() == ROLLBACK_TOKENS_MAX {
             self.history.pop_front();
@@ -214,10 +203,7 @@ impl Constraint for TriggerGuide {
 
     fn inside_name(&self) -> bool {
         match &self.state.place {
-            Place::Answered(Answered {
-                names: Some((names, state)),
-                ..
-            }) => !names.may_end(*state),
+            Place::Answered(Answered { names: Some((names, state)), .. }) => !names.may_end(*state),
             _ => false,
         }
     }
@@ -275,16 +261,8 @@ impl State {
     fn unasked(&self) -> Unasked {
         let is_name =
             self.word.first().is_some_and(|b| !b.is_ascii_digit()) && !is_keyword(&self.word);
-        let typed = if is_name {
-            self.word.clone()
-        } else {
-            Typed::new()
-        };
-        Unasked {
-            kind: PlaceKind::Trigger,
-            offset: self.offset - typed.len(),
-            typed,
-        }
+        let typed = if is_name { self.word.clone() } else { Typed::new() };
+        Unasked { kind: PlaceKind::Trigger, offset: self.offset - typed.len(), typed }
     }
 
     fn is_constrained(&self) -> bool {
@@ -294,9 +272,7 @@ impl State {
     fn no_token(&self) -> DeadEnd {
         match &self.place {
             Place::Answered(answered) => answered.no_token(),
-            _ => DeadEnd::AllRejected {
-                offset: self.offset,
-            },
+            _ => DeadEnd::AllRejected { offset: self.offset },
         }
     }
 }

@@ -39,10 +39,9 @@ impl Vocabulary {
             if !eos.iter().any(|e| e.index() == id) {
                 arena.extend_from_slice(bytes);
             }
-            let end =
-                u32::try_from(arena.len()).map_err(|_| ConstraintError::VocabularyTooLarge {
-                    tokens_max: limit::VOCAB_TOKENS_MAX,
-                })?;
+            let end = u32::try_from(arena.len()).map_err(|_| {
+                ConstraintError::VocabularyTooLarge { tokens_max: limit::VOCAB_TOKENS_MAX }
+            })?;
             starts.push(end);
         }
         let n_tokens = starts.len() - 1;
@@ -50,10 +49,9 @@ impl Vocabulary {
         eos.sort_unstable();
         eos.dedup();
         match eos.last() {
-            Some(last) if last.index() >= n_tokens => Err(ConstraintError::NoSuchToken {
-                token: last.0,
-                n_tokens,
-            }),
+            Some(last) if last.index() >= n_tokens => {
+                Err(ConstraintError::NoSuchToken { token: last.0, n_tokens })
+            }
             _ => Ok(Self { arena, starts, eos }),
         }
     }

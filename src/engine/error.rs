@@ -15,24 +15,13 @@ pub enum EngineError {
     #[error(
         "the prompt has {prompt_tokens} tokens and {wanted_tokens} more were asked for, but the context holds {context_tokens}; shorten the prompt or ask for fewer tokens"
     )]
-    ContextOverflow {
-        prompt_tokens: usize,
-        wanted_tokens: usize,
-        context_tokens: usize,
-    },
+    ContextOverflow { prompt_tokens: usize, wanted_tokens: usize, context_tokens: usize },
     #[error(
         "the request may need {need_tokens} tokens of key/value cache, but the whole cache holds {cache_tokens}; raise --kv-tokens"
     )]
-    CacheTooSmall {
-        need_tokens: usize,
-        cache_tokens: usize,
-    },
+    CacheTooSmall { need_tokens: usize, cache_tokens: usize },
     #[error("{name} is {value}; expected {expected}")]
-    BadParameter {
-        name: &'static str,
-        value: String,
-        expected: &'static str,
-    },
+    BadParameter { name: &'static str, value: String, expected: &'static str },
     #[error("token {token} is not in the vocabulary of {vocab} tokens")]
     NoSuchToken { token: u32, vocab: usize },
     #[error(transparent)]

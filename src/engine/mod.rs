@@ -9,20 +9,20 @@
 //! - A step never waits for a tool. A failure inside one request ends that request only.
 //! - A finished or cancelled sequence holds no cache blocks after the call that ended it.
 
-mod engine;
 mod error;
 mod params;
 mod sampler;
 mod score;
 mod sequence;
+mod step;
 mod stop;
 
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Engine, EngineConfig, Event, Progress, StepTimes};
 pub use error::EngineError;
 pub use params::SamplingParams;
 pub use score::Scored;
 pub use sequence::{FinishReason, Request};
+pub use step::{Engine, EngineConfig, Event, Progress, StepTimes};
 pub use stop::StopRule;

@@ -58,31 +58,17 @@ impl SamplingParams {
             if ok && value.is_finite() {
                 Ok(())
             } else {
-                Err(EngineError::BadParameter {
-                    name,
-                    value: value.to_string(),
-                    expected,
-                })
+                Err(EngineError::BadParameter { name, value: value.to_string(), expected })
             }
         };
         let t = self.temperature;
-        in_range(
-            "temperature",
-            t,
-            (0.0..=100.0).contains(&t),
-            "a number from 0 to 100",
-        )?;
+        in_range("temperature", t, (0.0..=100.0).contains(&t), "a number from 0 to 100")?;
         let p = self.top_p;
         in_range("top_p", p, (0.0..=1.0).contains(&p), "a number from 0 to 1")?;
         let p = self.min_p;
         in_range("min_p", p, (0.0..=1.0).contains(&p), "a number from 0 to 1")?;
         let r = self.repetition_penalty;
-        in_range(
-            "repetition_penalty",
-            r,
-            r > 0.0 && r <= 100.0,
-            "a number above 0, up to 100",
-        )?;
+        in_range("repetition_penalty", r, r > 0.0 && r <= 100.0, "a number above 0, up to 100")?;
         if self.stop.iter().any(String::is_empty) {
             return Err(EngineError::BadParameter {
                 name: "stop",

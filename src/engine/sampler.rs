@@ -21,11 +21,7 @@ pub(super) struct Sampler {
 
 impl Sampler {
     pub(super) fn new(seed: u64) -> Self {
-        Self {
-            rng: ChaCha8Rng::seed_from_u64(seed),
-            order: Vec::new(),
-            weights: Vec::new(),
-        }
+        Self { rng: ChaCha8Rng::seed_from_u64(seed), order: Vec::new(), weights: Vec::new() }
     }
 
     /// A token among those allowed by `mask` (bit per id; all when `None`), or `None` when nothing is
@@ -44,9 +40,7 @@ impl Sampler {
             allowed && !logits[id as usize].is_nan()
         }));
         let better = |a: &u32, b: &u32| {
-            logits[*b as usize]
-                .total_cmp(&logits[*a as usize])
-                .then_with(|| a.cmp(b))
+            logits[*b as usize].total_cmp(&logits[*a as usize]).then_with(|| a.cmp(b))
         };
         if params.is_greedy() {
             return self.order.iter().copied().min_by(better);
@@ -55,11 +49,8 @@ impl Sampler {
             self.order.select_nth_unstable_by(params.top_k, better);
             self.order.truncate(params.top_k);
         }
-        let best = self
-            .order
-            .iter()
-            .map(|&id| logits[id as usize])
-            .fold(f32::NEG_INFINITY, f32::max);
+        let best =
+            self.order.iter().map(|&id| logits[id as usize]).fold(f32::NEG_INFINITY, f32::max);
         if best == f32::NEG_INFINITY {
             return self.order.first().copied();
         }
@@ -135,11 +126,7 @@ fn penalise(logits: &mut [f32], penalty: f32, seen: &[u32]) {
         let Some(logit) = logits.get_mut(id as usize) else {
             continue;
         };
-        *logit = if *logit > 0.0 {
-            *logit / penalty
-        } else {
-            *logit * penalty
-        };
+        *logit = if *logit > 0.0 { *logit / penalty } else { *logit * penalty };
     }
 }
 
@@ -157,38 +144,16 @@ mod tests {
     }
 
     fn params(temperature: f32) -> SamplingParams {
-        SamplingParams {
-            temperature,
-            ..SamplingParams::greedy()
-        }
+        SamplingParams { temperature, ..SamplingParams::greedy() }
     }
 
     #[test]
     fn greedy_by_temperature_by_top_k_and_by_tiny_top_p_agree_and_ties_go_to_the_lowest_id() {
         let logits = [2.0, 5.0, 5.0, 1.0];
         assert_eq!(sample(&logits, &params(0.0), None, 1), Some(1));
+        assert_eq!(sample(&logits, &SamplingParams { top_k: 1, ..params(1.0) }, None, 1), Some(1));
         assert_eq!(
-            sample(
-                &logits,
-                &SamplingParams {
-                    top_k: 1,
-                    ..params(1.0)
-                },
-                None,
-                1
-            ),
-            Some(1)
-        );
-        assert_eq!(
-            sample(
-                &logits,
-                &SamplingParams {
-                    top_p: 0.0,
-                    ..params(1.0)
-                },
-                None,
-                1
-            ),
+            sample(&logits, &SamplingParams { top_p: 0.0, ..params(1.0) }, None, 1),
             Some(1)
         );
     }
@@ -202,10 +167,7 @@ mod tests {
     #[test]
     fn the_mask_is_applied_before_the_cuts() {
         let logits = [9.0, 8.0, 1.0, 0.5];
-        let p = SamplingParams {
-            top_k: 2,
-            ..params(1.0)
-        };
+        let p = SamplingParams { top_k: 2, ..params(1.0) };
         for seed in 0..50 {
             let id = sample(&logits, &p, Some(&[0b1100]), seed).expect("two are allowed");
             assert!(id == 2 || id == 3);
@@ -240,15 +202,9 @@ mod tests {
     #[test]
     fn min_p_and_the_penalty_change_what_can_be_drawn() {
         let logits = [4.0, 3.9, 0.0];
-        let p = SamplingParams {
-            min_p: 0.5,
-            ..params(1.0)
-        };
+        let p = SamplingParams { min_p: 0.5, ..params(1.0) };
         assert!((0..100).all(|s| sample(&logits, &p, None, s) != Some(2)));
-        let p = SamplingParams {
-            repetition_penalty: 2.0,
-            ..params(0.0)
-        };
+        let p = SamplingParams { repetition_penalty: 2.0, ..params(0.0) };
         let got = Sampler::new(0).sample(&mut logits.to_vec(), &p, &[0, 0], None);
         assert_eq!(got, Some(1), "the seen token was divided once");
     }
@@ -256,9 +212,6 @@ mod tests {
     #[test]
     fn nan_and_infinite_logits_are_survived() {
         assert_eq!(sample(&[f32::NAN, 1.0], &params(1.0), None, 3), Some(1));
-        assert_eq!(
-            sample(&[f32::NEG_INFINITY; 2], &params(1.0), None, 3),
-            Some(0)
-        );
+        assert_eq!(sample(&[f32::NEG_INFINITY; 2], &params(1.0), None, 3), Some(0));
     }
 }

@@ -53,32 +53,15 @@ impl Engine {
             let (n, past) = (part.len(), table.n_tokens());
             table.reserve(&mut self.pool, n)?;
             let positions: Vec<u32> = (past as u32..(past + n) as u32).collect();
-            let slots: Vec<u32> = (past..past + n)
-                .map(|p| table.slot(&self.pool, p))
-                .collect();
-            let seqs = [SeqRows {
-                first_row: 0,
-                n_rows: n,
-                past,
-                blocks: table.blocks(),
-                tree: None,
-            }];
-            let rows = StepRows {
-                n_rows: n,
-                positions: &positions,
-                slots: &slots,
-                seqs: &seqs,
-            };
+            let slots: Vec<u32> = (past..past + n).map(|p| table.slot(&self.pool, p)).collect();
+            let seqs =
+                [SeqRows { first_row: 0, n_rows: n, past, blocks: table.blocks(), tree: None }];
+            let rows = StepRows { n_rows: n, positions: &positions, slots: &slots, seqs: &seqs };
             let logit_rows: Vec<u32> = (0..n as u32).collect();
-            let input = StepInput {
-                ids: part,
-                rows,
-                logit_rows: &logit_rows,
-            };
+            let input = StepInput { ids: part, rows, logit_rows: &logit_rows };
             self.decoder.step(self.backend.as_mut(), &input)?;
             table.commit(&self.pool, n);
-            self.backend
-                .read(self.decoder.logits(), 0, &mut logits[..n * v])?;
+            self.backend.read(self.decoder.logits(), 0, &mut logits[..n * v])?;
             for (i, row) in logits[..n * v].chunks_exact(v).enumerate() {
                 scored.push(score_row(row, ids.get(past + i + 1).copied()));
             }
@@ -99,8 +82,5 @@ fn score_row(row: &[f32], next: Option<u32>) -> Scored {
         let sum: f64 = row.iter().map(|&x| (f64::from(x) - top).exp()).sum();
         sum.ln() + top - f64::from(row[id as usize])
     });
-    Scored {
-        best: best as u32,
-        nll,
-    }
+    Scored { best: best as u32, nll }
 }

@@ -23,12 +23,7 @@ pub struct Request {
 impl Request {
     /// Plain text after `prompt`.
     pub fn new(prompt: Vec<u32>, params: SamplingParams) -> Self {
-        Self {
-            prompt,
-            params,
-            constraint: None,
-            stop_rule: None,
-        }
+        Self { prompt, params, constraint: None, stop_rule: None }
     }
 }
 
@@ -108,11 +103,7 @@ impl Sequence {
         if !std::mem::replace(&mut self.asked, true) {
             let mut written = self.scan.text().to_vec();
             written.extend_from_slice(&at.pending);
-            events.push(Event::Ask {
-                seq: self.id,
-                at,
-                written,
-            });
+            events.push(Event::Ask { seq: self.id, at, written });
         }
     }
 

@@ -24,12 +24,7 @@ pub(super) struct StopScan {
 impl StopScan {
     pub(super) fn new(stops: &[String], rule: Option<Box<dyn StopRule>>) -> Self {
         let stops = stops.iter().map(|s| s.clone().into_bytes()).collect();
-        Self {
-            stops,
-            rule,
-            text: Vec::new(),
-            n_released: 0,
-        }
+        Self { stops, rule, text: Vec::new(), n_released: 0 }
     }
 
     /// Everything written so far, up to the end that was found.
@@ -43,9 +38,7 @@ impl StopScan {
         self.text.extend_from_slice(bytes);
         let longest = self.stops.iter().map(Vec::len).max().unwrap_or(0);
         // A match that ends in the new bytes starts at most `longest - 1` before them.
-        let from = before
-            .saturating_sub(longest.saturating_sub(1))
-            .max(self.n_released);
+        let from = before.saturating_sub(longest.saturating_sub(1)).max(self.n_released);
         let by_string = self
             .stops
             .iter()
@@ -115,10 +108,7 @@ mod tests {
 
     #[test]
     fn the_stop_that_ends_first_wins_across_pieces() {
-        assert_eq!(
-            run(&["ab\n", "b"], &["xa", "b", "\ny"]),
-            ("xa".to_owned(), true)
-        );
+        assert_eq!(run(&["ab\n", "b"], &["xa", "b", "\ny"]), ("xa".to_owned(), true));
     }
 
     #[test]

@@ -18,10 +18,7 @@ pub struct FormatError {
 
 impl FormatError {
     pub(super) fn new(path: &Path, problem: impl Into<FormatProblem>) -> Self {
-        Self {
-            path: path.to_owned(),
-            problem: problem.into(),
-        }
+        Self { path: path.to_owned(), problem: problem.into() }
     }
 }
 
@@ -42,18 +39,9 @@ pub enum FormatProblem {
     #[error(
         "ends inside {what}: {need} bytes needed at offset {at}, {left} left; the download is incomplete or the file is damaged"
     )]
-    Truncated {
-        what: String,
-        at: u64,
-        need: u64,
-        left: u64,
-    },
+    Truncated { what: String, at: u64, need: u64, left: u64 },
     #[error("says that it has {got} {what}; at most {max} are accepted")]
-    TooMany {
-        what: &'static str,
-        got: u64,
-        max: u64,
-    },
+    TooMany { what: &'static str, got: u64, max: u64 },
     #[error("{what} is {got} bytes long; at most {max} are accepted")]
     TooLong { what: String, got: u64, max: u64 },
     #[error("{what} is not UTF-8")]
@@ -69,11 +57,7 @@ pub enum FormatProblem {
     #[error("metadata {key:?} is a truth value stored as {got}, expected 0 or 1")]
     BadBool { key: String, got: u8 },
     #[error("metadata {key:?} has type {found}, expected {expected}")]
-    WrongType {
-        key: String,
-        expected: &'static str,
-        found: ValueType,
-    },
+    WrongType { key: String, expected: &'static str, found: ValueType },
     #[error(
         "metadata {key:?} is missing; the file was written by an incomplete converter, convert it again"
     )]
@@ -83,37 +67,19 @@ pub enum FormatProblem {
     #[error(
         "tensor {tensor:?} has type {found}, which is not supported; supported are {supported}"
     )]
-    UnsupportedType {
-        tensor: String,
-        found: String,
-        supported: &'static str,
-    },
+    UnsupportedType { tensor: String, found: String, supported: &'static str },
     #[error("tensor {tensor:?} has {got} dimensions; at most {max} are accepted")]
     TooManyDims { tensor: String, got: u64, max: u64 },
     #[error("tensor {tensor:?} has the impossible shape {shape:?} for {dtype}: {why}")]
-    BadShape {
-        tensor: String,
-        shape: Vec<u64>,
-        dtype: String,
-        why: &'static str,
-    },
+    BadShape { tensor: String, shape: Vec<u64>, dtype: String, why: &'static str },
     #[error(
         "tensor {tensor:?} begins at offset {offset}, which is not a multiple of the alignment {alignment}"
     )]
-    Misaligned {
-        tensor: String,
-        offset: u64,
-        alignment: u64,
-    },
+    Misaligned { tensor: String, offset: u64, alignment: u64 },
     #[error(
         "tensor {tensor:?} needs bytes {start} to {end} of the data, which has {have}; the download is incomplete or the file is damaged"
     )]
-    OutOfRange {
-        tensor: String,
-        start: u64,
-        end: u64,
-        have: u64,
-    },
+    OutOfRange { tensor: String, start: u64, end: u64, have: u64 },
     #[error("tensor {tensor:?} takes {got} bytes, its type and shape need {need}")]
     WrongSize { tensor: String, got: u64, need: u64 },
     #[error("tensors {first:?} and {second:?} overlap")]

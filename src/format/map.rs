@@ -53,6 +53,24 @@ impl FileMap {
         Ok(map)
     }
 
+    /// These bytes are not needed any more: their pages need not stay in memory (they are read again
+    /// from the file if they are used after all).
+    pub(super) fn forget(&self, range: std::ops::Range<usize>) {
+        #[cfg(unix)]
+        if let Bytes::Mapped(map) = &*self.0
+            && !range.is_empty()
+        {
+            let advice = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: the mapping is read-only and backed by the file, so dropping its pages changes
+            // no byte that anybody can see: the next access reads them from the file again.
+            let told = unsafe { map.unchecked_advise_range(advice, range.start, range.len()) };
+            // Advice: when it is refused the pages just stay.
+            let _ = told;
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
     /// Bytes that are in memory already.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self(Arc::new(Bytes::Owned(bytes)))

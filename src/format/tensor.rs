@@ -29,6 +29,9 @@ pub trait Tensors: Send + Sync {
 
     /// Every name, in the order of the file.
     fn names(&self) -> Vec<&str>;
+
+    /// The tensor's bytes were copied elsewhere: its pages need not stay in memory.
+    fn forget(&self, _name: &str) {}
 }
 
 /// A tensor's place: element type, shape, and bytes within some mapped range.
@@ -42,11 +45,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn view<'a>(&'a self, bytes: &'a [u8]) -> TensorView<'a> {
-        TensorView {
-            dtype: self.dtype,
-            shape: &self.shape,
-            data: &bytes[self.start..self.end],
-        }
+        TensorView { dtype: self.dtype, shape: &self.shape, data: &bytes[self.start..self.end] }
     }
 }
 

@@ -10,10 +10,7 @@ pub enum KvError {
     #[error(
         "the key/value cache is full: {need_blocks} blocks needed, {free_blocks} free; run fewer sequences or raise --kv-tokens"
     )]
-    PoolFull {
-        need_blocks: usize,
-        free_blocks: usize,
-    },
+    PoolFull { need_blocks: usize, free_blocks: usize },
 }
 
 /// Blocks `0..n_blocks`, handed out lowest-recently-freed first.
@@ -28,14 +25,8 @@ impl BlockPool {
     /// A pool in which every block is free.
     pub fn new(n_blocks: usize, block_tokens: usize) -> Self {
         assert!(block_tokens > 0, "a block holds at least one token");
-        let free = (0..u32::try_from(n_blocks).expect("block counts fit in u32"))
-            .rev()
-            .collect();
-        Self {
-            free,
-            n_refs: vec![0; n_blocks],
-            block_tokens,
-        }
+        let free = (0..u32::try_from(n_blocks).expect("block counts fit in u32")).rev().collect();
+        Self { free, n_refs: vec![0; n_blocks], block_tokens }
     }
 
     pub fn block_tokens(&self) -> usize {
@@ -61,10 +52,7 @@ impl BlockPool {
     /// When fewer than `n` are free.
     pub(crate) fn take(&mut self, n: usize) -> Result<Vec<u32>, KvError> {
         if n > self.free.len() {
-            return Err(KvError::PoolFull {
-                need_blocks: n,
-                free_blocks: self.free.len(),
-            });
+            return Err(KvError::PoolFull { need_blocks: n, free_blocks: self.free.len() });
         }
         let taken = self.free.split_off(self.free.len() - n);
         for &b in &taken {

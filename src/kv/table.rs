@@ -32,9 +32,7 @@ impl BlockTable {
     /// # Errors
     /// When the pool has too few blocks; the table is unchanged then.
     pub fn reserve(&mut self, pool: &mut BlockPool, n: usize) -> Result<(), KvError> {
-        let need = pool
-            .blocks_for(self.n_tokens + n)
-            .saturating_sub(self.blocks.len());
+        let need = pool.blocks_for(self.n_tokens + n).saturating_sub(self.blocks.len());
         self.blocks.extend(pool.take(need)?);
         Ok(())
     }
@@ -46,9 +44,8 @@ impl BlockTable {
     /// When the pool is full; the table is unchanged then.
     pub fn make_writable(&mut self, pool: &mut BlockPool) -> Result<Vec<(u32, u32)>, KvError> {
         let first = self.n_tokens / pool.block_tokens();
-        let shared: Vec<usize> = (first..self.blocks.len())
-            .filter(|&i| pool.is_shared(self.blocks[i]))
-            .collect();
+        let shared: Vec<usize> =
+            (first..self.blocks.len()).filter(|&i| pool.is_shared(self.blocks[i])).collect();
         let fresh = pool.take(shared.len())?;
         let mut pairs = Vec::with_capacity(shared.len());
         for (i, to) in shared.into_iter().zip(fresh) {
@@ -90,10 +87,7 @@ impl BlockTable {
         for &block in &self.blocks[..keep] {
             pool.share(block);
         }
-        Self {
-            blocks: self.blocks[..keep].to_vec(),
-            n_tokens: self.n_tokens,
-        }
+        Self { blocks: self.blocks[..keep].to_vec(), n_tokens: self.n_tokens }
     }
 
     /// Give every block back.
@@ -130,10 +124,7 @@ mod tests {
         let mut a = BlockTable::new();
         assert_eq!(
             a.reserve(&mut pool, 9),
-            Err(KvError::PoolFull {
-                need_blocks: 3,
-                free_blocks: 2
-            })
+            Err(KvError::PoolFull { need_blocks: 3, free_blocks: 2 })
         );
         assert_eq!((a.blocks().len(), pool.n_free()), (0, 2));
     }

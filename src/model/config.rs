@@ -120,11 +120,7 @@ impl ModelConfig {
         ];
         for (key, value) in positive {
             if value == 0 || value > 1 << 26 {
-                return Err(bad(
-                    key,
-                    value,
-                    "a positive size below 67 million was expected",
-                ));
+                return Err(bad(key, value, "a positive size below 67 million was expected"));
             }
         }
         if self.windows.len() != self.n_layers || self.windows.contains(&Some(0)) {
@@ -152,18 +148,10 @@ impl ModelConfig {
             ));
         }
         if !(self.norm_eps > 0.0 && self.norm_eps < 1.0) {
-            return Err(bad(
-                "norm epsilon",
-                self.norm_eps,
-                "a small positive number was expected",
-            ));
+            return Err(bad("norm epsilon", self.norm_eps, "a small positive number was expected"));
         }
         if !(self.rope.theta.is_finite() && self.rope.theta > 0.0) {
-            return Err(bad(
-                "rope base",
-                self.rope.theta,
-                "a positive number was expected",
-            ));
+            return Err(bad("rope base", self.rope.theta, "a positive number was expected"));
         }
         Ok(self)
     }
@@ -175,9 +163,7 @@ impl ModelConfig {
 
     /// Whether a layer rotates queries and keys.
     pub fn layer_has_rope(&self, layer: usize) -> bool {
-        self.rope
-            .skip_interval
-            .is_none_or(|n| n == 0 || !(layer + 1).is_multiple_of(n))
+        self.rope.skip_interval.is_none_or(|n| n == 0 || !(layer + 1).is_multiple_of(n))
     }
 }
 

@@ -18,52 +18,32 @@ impl ModelConfig {
     pub fn from_gguf(meta: &Metadata, embedding_rows: usize) -> Result<Self, ModelError> {
         let name = meta
             .str("general.architecture")?
-            .ok_or_else(|| ModelError::MissingKey {
-                key: "general.architecture".to_owned(),
-            })?;
+            .ok_or_else(|| ModelError::MissingKey { key: "general.architecture".to_owned() })?;
         let architecture = Architecture::from_name(name)?;
         let keys = Keys { meta, arch: name };
         let n_layers = keys.size("block_count")?;
         let hidden = keys.size("embedding_length")?;
         let n_heads = keys.size("attention.head_count")?;
         if n_heads == 0 {
-            return Err(bad(
-                "attention.head_count",
-                0,
-                "at least one head was expected",
-            ));
+            return Err(bad("attention.head_count", 0, "at least one head was expected"));
         }
-        let head_dim = keys
-            .optional_size("attention.key_length")?
-            .unwrap_or(hidden / n_heads);
-        let value_dim = keys
-            .optional_size("attention.value_length")?
-            .unwrap_or(head_dim);
+        let head_dim = keys.optional_size("attention.key_length")?.unwrap_or(hidden / n_heads);
+        let value_dim = keys.optional_size("attention.value_length")?.unwrap_or(head_dim);
         if value_dim != head_dim {
-            return Err(bad(
-                "attention.value_length",
-                value_dim,
-                "the key length was expected",
-            ));
+            return Err(bad("attention.value_length", value_dim, "the key length was expected"));
         }
-        let window = keys
-            .optional_size("attention.sliding_window")?
-            .filter(|&w| w > 0);
+        let window = keys.optional_size("attention.sliding_window")?.filter(|&w| w > 0);
         Self {
             architecture,
             n_layers,
             hidden,
             n_heads,
-            n_kv_heads: keys
-                .optional_size("attention.head_count_kv")?
-                .unwrap_or(n_heads),
+            n_kv_heads: keys.optional_size("attention.head_count_kv")?.unwrap_or(n_heads),
             head_dim,
             ff: keys.size("feed_forward_length")?,
             vocab: embedding_rows,
             context: keys.size("context_length")?,
-            norm_eps: keys
-                .number("attention.layer_norm_rms_epsilon")?
-                .unwrap_or(1e-5) as f32,
+            norm_eps: keys.number("attention.layer_norm_rms_epsilon")?.unwrap_or(1e-5) as f32,
             rope: rope(&keys, architecture, head_dim)?,
             activation: Activation::Silu,
             windows: vec![window; n_layers.min(1 << 20)],
@@ -94,10 +74,7 @@ impl Keys<'_> {
     }
 
     fn size(&self, key: &str) -> Result<usize, ModelError> {
-        self.optional_size(key)?
-            .ok_or_else(|| ModelError::MissingKey {
-                key: self.full(key),
-            })
+        self.optional_size(key)?.ok_or_else(|| ModelError::MissingKey { key: self.full(key) })
     }
 
     fn number(&self, key: &str) -> Result<Option<f64>, ModelError> {
@@ -120,22 +97,14 @@ fn rope(
         Some("linear") => match factor {
             Some(factor) if factor.is_finite() && factor > 0.0 => RopeScaling::Linear { factor },
             Some(factor) => {
-                return Err(bad(
-                    "rope.scaling.factor",
-                    factor,
-                    "a positive number was expected",
-                ));
+                return Err(bad("rope.scaling.factor", factor, "a positive number was expected"));
             }
             None => {
-                return Err(ModelError::MissingKey {
-                    key: keys.full("rope.scaling.factor"),
-                });
+                return Err(ModelError::MissingKey { key: keys.full("rope.scaling.factor") });
             }
         },
         Some(other) => {
-            return Err(ModelError::UnknownRopeScaling {
-                name: other.to_owned(),
-            });
+            return Err(ModelError::UnknownRopeScaling { name: other.to_owned() });
         }
     };
     // Converters permute the q and k rows of these architectures so that neighbours rotate together.
@@ -149,9 +118,7 @@ fn rope(
         theta: keys.number("rope.freq_base")?.unwrap_or(10_000.0),
         scaling,
         style,
-        dims: keys
-            .optional_size("rope.dimension_count")?
-            .unwrap_or(head_dim),
+        dims: keys.optional_size("rope.dimension_count")?.unwrap_or(head_dim),
         skip_interval: (architecture == Architecture::SmolLm3).then_some(4),
     })
 }

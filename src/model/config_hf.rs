@@ -21,9 +21,7 @@ impl ModelConfig {
         let name = json
             .get("model_type")
             .and_then(Value::as_str)
-            .ok_or_else(|| ModelError::MissingKey {
-                key: "model_type".to_owned(),
-            })?;
+            .ok_or_else(|| ModelError::MissingKey { key: "model_type".to_owned() })?;
         let architecture = Architecture::from_name(name)?;
         let n_layers = size(json, "num_hidden_layers")?;
         let hidden = size(json, "hidden_size")?;
@@ -32,11 +30,7 @@ impl ModelConfig {
             Some(d) => d,
             None if n_heads > 0 => hidden / n_heads,
             None => {
-                return Err(bad(
-                    "num_attention_heads",
-                    0,
-                    "at least one head was expected",
-                ));
+                return Err(bad("num_attention_heads", 0, "at least one head was expected"));
             }
         };
         let context = optional_size(json, "max_position_embeddings")?.unwrap_or(2048);
@@ -64,9 +58,7 @@ impl ModelConfig {
 }
 
 fn size(json: &Value, key: &str) -> Result<usize, ModelError> {
-    optional_size(json, key)?.ok_or_else(|| ModelError::MissingKey {
-        key: key.to_owned(),
-    })
+    optional_size(json, key)?.ok_or_else(|| ModelError::MissingKey { key: key.to_owned() })
 }
 
 fn optional_size(json: &Value, key: &str) -> Result<Option<usize>, ModelError> {
@@ -82,26 +74,15 @@ fn optional_size(json: &Value, key: &str) -> Result<Option<usize>, ModelError> {
 fn number(json: &Value, key: &str) -> Result<Option<f64>, ModelError> {
     match json.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(v) => v
-            .as_f64()
-            .map(Some)
-            .ok_or_else(|| bad(key, v, "a number was expected")),
+        Some(v) => v.as_f64().map(Some).ok_or_else(|| bad(key, v, "a number was expected")),
     }
 }
 
 fn activation(json: &Value) -> Result<Activation, ModelError> {
-    match json
-        .get("hidden_act")
-        .and_then(Value::as_str)
-        .unwrap_or("silu")
-    {
+    match json.get("hidden_act").and_then(Value::as_str).unwrap_or("silu") {
         "silu" | "swish" => Ok(Activation::Silu),
         "gelu_pytorch_tanh" | "gelu_new" => Ok(Activation::GeluTanh),
-        other => Err(bad(
-            "hidden_act",
-            other,
-            "silu and gelu_pytorch_tanh are supported",
-        )),
+        other => Err(bad("hidden_act", other, "silu and gelu_pytorch_tanh are supported")),
     }
 }
 
@@ -126,26 +107,19 @@ fn rope(
         None => number(json, "partial_rotary_factor")?.unwrap_or(1.0),
     };
     if !(partial > 0.0 && partial <= 1.0) {
-        return Err(bad(
-            "partial_rotary_factor",
-            partial,
-            "a share between 0 and 1 was expected",
-        ));
+        return Err(bad("partial_rotary_factor", partial, "a share between 0 and 1 was expected"));
     }
     let kind = settings
         .and_then(|s| s.get("rope_type").or_else(|| s.get("type")))
         .and_then(Value::as_str)
         .unwrap_or("default");
     let need = |key: &str| -> Result<f64, ModelError> {
-        from_settings(key)?.ok_or_else(|| ModelError::MissingKey {
-            key: format!("rope_scaling.{key}"),
-        })
+        from_settings(key)?
+            .ok_or_else(|| ModelError::MissingKey { key: format!("rope_scaling.{key}") })
     };
     let scaling = match kind {
         "default" => RopeScaling::None,
-        "linear" => RopeScaling::Linear {
-            factor: positive("factor", need("factor")?)?,
-        },
+        "linear" => RopeScaling::Linear { factor: positive("factor", need("factor")?)? },
         "llama3" => RopeScaling::Llama3 {
             factor: positive("factor", need("factor")?)?,
             low_freq_factor: positive("low_freq_factor", need("low_freq_factor")?)?,
@@ -154,9 +128,7 @@ fn rope(
                 .unwrap_or(context as f64),
         },
         other => {
-            return Err(ModelError::UnknownRopeScaling {
-                name: other.to_owned(),
-            });
+            return Err(ModelError::UnknownRopeScaling { name: other.to_owned() });
         }
     };
     Ok(RopeConfig {
@@ -172,11 +144,7 @@ fn positive(key: &str, value: f64) -> Result<f64, ModelError> {
     if value.is_finite() && value > 0.0 {
         Ok(value)
     } else {
-        Err(bad(
-            &format!("rope_scaling.{key}"),
-            value,
-            "a positive number was expected",
-        ))
+        Err(bad(&format!("rope_scaling.{key}"), value, "a positive number was expected"))
     }
 }
 
@@ -216,10 +184,9 @@ fn windows(
     let used = match architecture {
         Architecture::Mistral => true,
         Architecture::Llama => false,
-        Architecture::Qwen2 | Architecture::Qwen3 | Architecture::SmolLm3 => json
-            .get("use_sliding_window")
-            .and_then(Value::as_bool)
-            .unwrap_or(false),
+        Architecture::Qwen2 | Architecture::Qwen3 | Architecture::SmolLm3 => {
+            json.get("use_sliding_window").and_then(Value::as_bool).unwrap_or(false)
+        }
     };
     let Some(window) = window.filter(|_| used) else {
         return Ok(vec![None; n_layers]);
@@ -230,16 +197,10 @@ fn windows(
             .map(|t| match t.as_str() {
                 Some("full_attention") => Ok(None),
                 Some("sliding_attention") => Ok(Some(window)),
-                _ => Err(bad(
-                    "layer_types",
-                    t,
-                    "full_attention or sliding_attention was expected",
-                )),
+                _ => Err(bad("layer_types", t, "full_attention or sliding_attention was expected")),
             })
             .collect();
     }
     let full = optional_size(json, "max_window_layers")?.unwrap_or(0);
-    Ok((0..n_layers)
-        .map(|i| (i >= full).then_some(window))
-        .collect())
+    Ok((0..n_layers).map(|i| (i >= full).then_some(window)).collect())
 }

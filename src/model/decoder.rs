@@ -64,10 +64,7 @@ impl Decoder {
         limits: DecoderLimits,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        assert!(
-            limits.logit_rows_max <= limits.rows_max,
-            "logits are wanted for rows of the step"
-        );
+        assert!(limits.logit_rows_max <= limits.rows_max, "logits are wanted for rows of the step");
         let weights = weights::load(&config, tensors, backend, progress)?;
         let (t, r) = (limits.rows_max, limits.logit_rows_max);
         let kv = backend.kv_store(KvShape {
@@ -121,21 +118,11 @@ impl Decoder {
         backend: &mut dyn Backend,
         input: &StepInput<'_>,
     ) -> Result<(), DeviceError> {
-        let StepInput {
-            ids,
-            rows,
-            logit_rows,
-        } = *input;
+        let StepInput { ids, rows, logit_rows } = *input;
         let (t, r) = (rows.n_rows, logit_rows.len());
         assert_eq!(ids.len(), t, "one token a row");
-        assert!(
-            t > 0 && t <= self.limits.rows_max,
-            "a step holds 1 to rows_max rows"
-        );
-        assert!(
-            r <= self.limits.logit_rows_max,
-            "at most logit_rows_max rows have logits"
-        );
+        assert!(t > 0 && t <= self.limits.rows_max, "a step holds 1 to rows_max rows");
+        assert!(r <= self.limits.logit_rows_max, "at most logit_rows_max rows have logits");
 
         backend.embed(self.weights.embedding, ids, self.x)?;
         let last = self.weights.layers.len() - 1;

@@ -11,18 +11,11 @@ use crate::format::FormatError;
 #[non_exhaustive]
 pub enum ModelError {
     #[error("architecture '{name}' is not supported; supported are {supported}")]
-    UnknownArchitecture {
-        name: String,
-        supported: &'static str,
-    },
+    UnknownArchitecture { name: String, supported: &'static str },
     #[error("the model's configuration lacks '{key}'")]
     MissingKey { key: String },
     #[error("the model's configuration has {key} = {value}; {expected}")]
-    BadValue {
-        key: String,
-        value: String,
-        expected: String,
-    },
+    BadValue { key: String, value: String, expected: String },
     #[error(
         "rope scaling '{name}' is not supported (supported: linear, llama3); running without it would write nonsense on long prompts"
     )]
@@ -35,11 +28,7 @@ pub enum ModelError {
     )]
     UnusedTensors { names: Vec<String> },
     #[error("tensor '{name}' has shape {got:?}, the configuration asks for {expected:?}")]
-    WrongShape {
-        name: String,
-        expected: Vec<usize>,
-        got: Vec<usize>,
-    },
+    WrongShape { name: String, expected: Vec<usize>, got: Vec<usize> },
     #[error(
         "the tokenizer has {tokenizer} tokens but the embedding only {embedding} rows; the files do not belong together"
     )]
@@ -53,12 +42,7 @@ pub enum ModelError {
 /// The first names of a list, and how many more there are.
 fn shown(names: &[String]) -> String {
     const SHOWN_MAX: usize = 6;
-    let mut text = names
-        .iter()
-        .take(SHOWN_MAX)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut text = names.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN_MAX {
         text.push_str(&format!(" and {} more", names.len() - SHOWN_MAX));
     }

@@ -25,12 +25,7 @@ fn scale(freq: f64, scaling: RopeScaling) -> f64 {
     match scaling {
         RopeScaling::None => freq,
         RopeScaling::Linear { factor } => freq / factor,
-        RopeScaling::Llama3 {
-            factor,
-            low_freq_factor,
-            high_freq_factor,
-            original_context,
-        } => {
+        RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_context } => {
             let wavelength = 2.0 * std::f64::consts::PI / freq;
             if wavelength < original_context / high_freq_factor {
                 freq
@@ -82,10 +77,7 @@ mod tests {
         let plain = inverse_frequencies(&rope(RopeScaling::None), None);
         let scaled = inverse_frequencies(&rope(scaling), None);
         assert_eq!(plain[0], scaled[0]);
-        assert!(
-            (plain[31] / scaled[31] - 8.0).abs() < 1e-4,
-            "the last pair turns 8 times slower"
-        );
+        assert!((plain[31] / scaled[31] - 8.0).abs() < 1e-4, "the last pair turns 8 times slower");
         assert!(scaled.windows(2).all(|w| w[0] > w[1]), "frequencies fall");
     }
 

@@ -6,9 +6,7 @@ use crate::format::{GgufFile, Safetensors, Tensors};
 use std::path::{Path, PathBuf};
 
 fn data(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data/models")
-        .join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/models").join(path)
 }
 
 fn read_json(path: &Path) -> serde_json::Value {
@@ -36,20 +34,11 @@ fn golden_at(path: &Path) -> Golden {
     let file = safetensors::SafeTensors::deserialize(&bytes).expect("a golden");
     let words = |tensor: &str| -> Vec<[u8; 4]> {
         let view = file.tensor(tensor).expect("in the golden");
-        view.data()
-            .chunks_exact(4)
-            .map(|b| [b[0], b[1], b[2], b[3]])
-            .collect()
+        view.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]).collect()
     };
     Golden {
-        ids: words("input_ids")
-            .into_iter()
-            .map(u32::from_le_bytes)
-            .collect(),
-        logits: words("logits")
-            .into_iter()
-            .map(f32::from_le_bytes)
-            .collect(),
+        ids: words("input_ids").into_iter().map(u32::from_le_bytes).collect(),
+        logits: words("logits").into_iter().map(f32::from_le_bytes).collect(),
     }
 }
 
@@ -88,36 +77,15 @@ impl Model {
         for part in ids.chunks(chunk) {
             let n = part.len();
             let positions: Vec<u32> = (past as u32..(past + n) as u32).collect();
-            let slots: Vec<u32> = positions
-                .iter()
-                .map(|&p| BLOCKS[p as usize / 16] * 16 + p % 16)
-                .collect();
-            let seqs = [SeqRows {
-                first_row: 0,
-                n_rows: n,
-                past,
-                blocks: &BLOCKS,
-                tree: None,
-            }];
-            let rows = StepRows {
-                n_rows: n,
-                positions: &positions,
-                slots: &slots,
-                seqs: &seqs,
-            };
+            let slots: Vec<u32> =
+                positions.iter().map(|&p| BLOCKS[p as usize / 16] * 16 + p % 16).collect();
+            let seqs = [SeqRows { first_row: 0, n_rows: n, past, blocks: &BLOCKS, tree: None }];
+            let rows = StepRows { n_rows: n, positions: &positions, slots: &slots, seqs: &seqs };
             let logit_rows: Vec<u32> = (0..n as u32).collect();
-            let input = StepInput {
-                ids: part,
-                rows,
-                logit_rows: &logit_rows,
-            };
-            self.decoder
-                .step(self.backend.as_mut(), &input)
-                .expect("the host is never lost");
+            let input = StepInput { ids: part, rows, logit_rows: &logit_rows };
+            self.decoder.step(self.backend.as_mut(), &input).expect("the host is never lost");
             let mut out = vec![0.0; n * v];
-            self.backend
-                .read(self.decoder.logits(), 0, &mut out)
-                .expect("read");
+            self.backend.read(self.decoder.logits(), 0, &mut out).expect("read");
             all.extend(out);
             past += n;
         }
@@ -129,11 +97,7 @@ impl Model {
 fn relative_error(got: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(got.len(), expected.len());
     let scale = expected.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-    got.iter()
-        .zip(expected)
-        .map(|(a, b)| (a - b).abs())
-        .fold(0.0, f32::max)
-        / scale
+    got.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / scale
 }
 
 #[track_caller]
@@ -146,10 +110,7 @@ fn check(name: &str) {
         assert!(error < 1e-4, "{name} on {device}: relative error {error}");
         for chunk in [1, 7] {
             let parts = model.logits(&golden.ids, chunk);
-            assert!(
-                parts == whole,
-                "{name} on {device}: chunks of {chunk} changed the logits"
-            );
+            assert!(parts == whole, "{name} on {device}: chunks of {chunk} changed the logits");
         }
     }
 }
@@ -204,11 +165,7 @@ fn gguf_files_with_permuted_heads_agree_with_the_safetensors_they_were_made_from
     let mut seen = 0;
     for entry in std::fs::read_dir(data("gguf")).expect("committed") {
         let path = entry.expect("entry").path();
-        let name = path
-            .file_name()
-            .expect("name")
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().expect("name").to_string_lossy().into_owned();
         let Some((model, dtype)) = name.strip_suffix(".gguf").and_then(|n| n.rsplit_once('-'))
         else {
             continue;
@@ -216,11 +173,7 @@ fn gguf_files_with_permuted_heads_agree_with_the_safetensors_they_were_made_from
         seen += 1;
         // Types that round the weights have logits of their own, computed from the rounded ones.
         let own = path.with_extension("golden.safetensors");
-        let golden = if own.exists() {
-            golden_at(&own)
-        } else {
-            golden(model)
-        };
+        let golden = if own.exists() { golden_at(&own) } else { golden(model) };
         let file = GgufFile::open(&path).expect("opens");
         let rows = file.tensor("token_embd.weight").expect("embedding").shape[0];
         let config = ModelConfig::from_gguf(file.metadata(), rows).expect("config");
@@ -230,10 +183,7 @@ fn gguf_files_with_permuted_heads_agree_with_the_safetensors_they_were_made_from
             let tolerance = if is_rounded { 4e-2 } else { 1e-4 };
             let mut model = Model::load(config.clone(), &file, device).expect("loads");
             let error = relative_error(&model.logits(&golden.ids, 64), &golden.logits);
-            assert!(
-                error < tolerance,
-                "{name} on {device}: relative error {error}"
-            );
+            assert!(error < tolerance, "{name} on {device}: relative error {error}");
         }
     }
     assert!(seen >= 3, "the GGUF files of the tiny llama are committed");
@@ -276,11 +226,7 @@ impl Tensors for Without<'_> {
     }
 
     fn names(&self) -> Vec<&str> {
-        self.0
-            .names()
-            .into_iter()
-            .filter(|n| !self.1.contains(n))
-            .collect()
+        self.0.names().into_iter().filter(|n| !self.1.contains(n)).collect()
     }
 }
 
@@ -289,13 +235,8 @@ fn every_missing_tensor_is_listed() {
     let json = read_json(&data("llama/config.json"));
     let config = ModelConfig::from_hf(&json).expect("config");
     let tensors = Safetensors::open(&data("llama")).expect("weights");
-    let hidden = [
-        "model.layers.0.mlp.up_proj.weight",
-        "model.layers.1.self_attn.k_proj.weight",
-    ];
-    let error = Model::load(config, &Without(&tensors, &hidden), "cpu")
-        .err()
-        .expect("refused");
+    let hidden = ["model.layers.0.mlp.up_proj.weight", "model.layers.1.self_attn.k_proj.weight"];
+    let error = Model::load(config, &Without(&tensors, &hidden), "cpu").err().expect("refused");
     for name in hidden {
         assert!(error.to_string().contains(name), "{error}");
     }
@@ -317,9 +258,6 @@ fn a_tensor_of_another_shape_is_named_with_both_shapes() {
     json["intermediate_size"] = 65.into();
     let config = ModelConfig::from_hf(&json).expect("config");
     let tensors = Safetensors::open(&data("llama")).expect("weights");
-    let error = Model::load(config, &tensors, "cpu")
-        .err()
-        .expect("refused")
-        .to_string();
+    let error = Model::load(config, &tensors, "cpu").err().expect("refused").to_string();
     assert!(error.contains("65") && error.contains("64"), "{error}");
 }

@@ -128,6 +128,7 @@ pub(super) fn load(
         tensors,
         naming,
         used: HashSet::new(),
+        fresh: Vec::new(),
         missing: Vec::new(),
     };
     binder.check_all()?;
@@ -143,6 +144,7 @@ pub(super) fn load(
         // Tied by configuration, or the file has no head of its own (LOD-3).
         _ => embedding,
     };
+    binder.forget_used();
     let divisors = match binder.optional(Part::RopeDivisors, None, "weight") {
         Some(view) => {
             check_shape("rope_freqs.weight", &view, &[config.rope.dims / 2])?;
@@ -155,6 +157,7 @@ pub(super) fn load(
     let mut layers = Vec::with_capacity(config.n_layers);
     for i in 0..config.n_layers {
         layers.push(binder.layer(i, backend)?);
+        binder.forget_used();
         progress(i + 1, config.n_layers);
     }
     binder.check_leftovers()?;
@@ -172,6 +175,8 @@ struct Binder<'a> {
     tensors: &'a dyn Tensors,
     naming: Naming,
     used: HashSet<String>,
+    /// Names used since the file was last told to forget them.
+    fresh: Vec<String>,
     missing: Vec<String>,
 }
 
@@ -200,17 +205,11 @@ impl<'a> Binder<'a> {
                 names.push(Part::KeyNorm.name(self.naming, Some(layer), "weight"));
             }
         }
-        self.missing.extend(
-            names
-                .into_iter()
-                .filter(|n| self.tensors.tensor(n).is_none()),
-        );
+        self.missing.extend(names.into_iter().filter(|n| self.tensors.tensor(n).is_none()));
         if self.missing.is_empty() {
             Ok(())
         } else {
-            Err(ModelError::MissingTensors {
-                names: std::mem::take(&mut self.missing),
-            })
+            Err(ModelError::MissingTensors { names: std::mem::take(&mut self.missing) })
         }
     }
 
@@ -241,16 +240,23 @@ impl<'a> Binder<'a> {
         let name = part.name(self.naming, layer, suffix);
         let view = self.tensors.tensor(&name);
         if view.is_some() {
+            self.fresh.push(name.clone());
             self.used.insert(name);
         }
         view
     }
 
+    /// The device has its own copy: the file's pages would only double the memory.
+    fn forget_used(&mut self) {
+        for name in self.fresh.drain(..) {
+            self.tensors.forget(&name);
+        }
+    }
+
     fn required(&mut self, part: Part, layer: Option<usize>) -> Result<TensorView<'a>, ModelError> {
-        self.optional(part, layer, "weight")
-            .ok_or_else(|| ModelError::MissingTensors {
-                names: vec![part.name(self.naming, layer, "weight")],
-            })
+        self.optional(part, layer, "weight").ok_or_else(|| ModelError::MissingTensors {
+            names: vec![part.name(self.naming, layer, "weight")],
+        })
     }
 
     fn matrix(
@@ -261,11 +267,7 @@ impl<'a> Binder<'a> {
         cols: usize,
     ) -> Result<TensorView<'a>, ModelError> {
         let view = self.required(part, layer)?;
-        check_shape(
-            &part.name(self.naming, layer, "weight"),
-            &view,
-            &[rows, cols],
-        )?;
+        check_shape(&part.name(self.naming, layer, "weight"), &view, &[rows, cols])?;
         Ok(view)
     }
 
@@ -299,14 +301,7 @@ impl<'a> Binder<'a> {
     }
 
     fn layer(&mut self, i: usize, backend: &mut dyn Backend) -> Result<Layer, ModelError> {
-        let ModelConfig {
-            hidden: c,
-            n_heads,
-            n_kv_heads,
-            head_dim,
-            ff,
-            ..
-        } = *self.config;
+        let ModelConfig { hidden: c, n_heads, n_kv_heads, head_dim, ff, .. } = *self.config;
         let (q_rows, kv_rows) = (n_heads * head_dim, n_kv_heads * head_dim);
         let at = Some(i);
 
@@ -358,12 +353,7 @@ impl<'a> Binder<'a> {
 }
 
 fn source<'a>(view: &TensorView<'a>) -> MatrixSource<'a> {
-    MatrixSource {
-        dtype: view.dtype,
-        rows: view.shape[0],
-        cols: view.shape[1],
-        data: view.data,
-    }
+    MatrixSource { dtype: view.dtype, rows: view.shape[0], cols: view.shape[1], data: view.data }
 }
 
 fn check_shape(name: &str, view: &TensorView<'_>, expected: &[usize]) -> Result<(), ModelError> {
@@ -380,10 +370,7 @@ fn check_shape(name: &str, view: &TensorView<'_>, expected: &[usize]) -> Result<
 /// A small tensor as f32.
 fn floats(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>, ModelError> {
     let pairs = |f: fn(u16) -> f32| -> Vec<f32> {
-        view.data
-            .chunks_exact(2)
-            .map(|b| f(u16::from_le_bytes([b[0], b[1]])))
-            .collect()
+        view.data.chunks_exact(2).map(|b| f(u16::from_le_bytes([b[0], b[1]]))).collect()
     };
     match view.dtype {
         DType::F32 => Ok(view

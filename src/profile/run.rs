@@ -63,17 +63,11 @@ pub fn profile(engine: &mut Engine, config: &ProfileConfig) -> Result<ProfileRep
         report.first_token_ms.0.push(rep.first_token_ms);
         let prefill_s = rep.first_token_ms / 1e3;
         if config.prompt.len() > 1 && prefill_s > 0.0 {
-            report
-                .prefill_tokens_per_s
-                .0
-                .push(config.prompt.len() as f64 / prefill_s);
+            report.prefill_tokens_per_s.0.push(config.prompt.len() as f64 / prefill_s);
         }
         let decode_s = rep.token_ms.iter().sum::<f64>() / 1e3;
         if !rep.token_ms.is_empty() && decode_s > 0.0 {
-            report
-                .decode_tokens_per_s
-                .0
-                .push(rep.token_ms.len() as f64 / decode_s);
+            report.decode_tokens_per_s.0.push(rep.token_ms.len() as f64 / decode_s);
         }
         report.token_ms.0.extend(&rep.token_ms);
         split.model_ms += rep.split.model_ms;

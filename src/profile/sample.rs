@@ -33,10 +33,7 @@ mod tests {
     fn percentiles_interpolate_and_nothing_has_none() {
         let s = Samples(vec![4.0, 1.0, 3.0, 2.0]);
         assert_eq!(s.median(), Some(2.5));
-        assert_eq!(
-            (s.percentile(0.0), s.percentile(100.0)),
-            (Some(1.0), Some(4.0))
-        );
+        assert_eq!((s.percentile(0.0), s.percentile(100.0)), (Some(1.0), Some(4.0)));
         assert_eq!(Samples(vec![7.0]).percentile(99.0), Some(7.0));
         assert_eq!(Samples::default().median(), None);
     }

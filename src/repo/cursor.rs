@@ -47,14 +47,13 @@ impl Place<'_> {
         match cursor.site {
             CursorSite::Literal => self.unknown("in a string, comment or number"),
             CursorSite::Definition => self.unknown("a new name is being defined"),
-            CursorSite::Member {
-                value,
-                at_statement_start,
-            } => self.member(&cursor, value, at_statement_start),
+            CursorSite::Member { value, at_statement_start } => {
+                self.member(&cursor, value, at_statement_start)
+            }
             CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
-            CursorSite::FromModule { level, dotted } => self.from_module(level, dotted),
-            CursorSite::FromName { level, module } => self.from_name(level, module),
+            CursorSite::FromModule { level, dotted } => self.modules_below(level, dotted),
+            CursorSite::FromName { level, module } => self.names_of_module(level, module),
         }
     }
 
@@ -63,19 +62,11 @@ impl Place<'_> {
             Some(moved) if file.id != FileId::FRAGMENT => {
                 let moved_pos = moved.place(file.id, pos);
                 // The text as it is is that of the fragment's file.
-                if moved_pos == pos {
-                    file.position(pos)
-                } else {
-                    self.file.position(moved_pos)
-                }
+                if moved_pos == pos { file.position(pos) } else { self.file.position(moved_pos) }
             }
             _ => file.position(pos),
         };
-        DefinitionSite {
-            path: file.path.clone(),
-            line: at.line,
-            col: at.col,
-        }
+        DefinitionSite { path: file.path.clone(), line: at.line, col: at.col }
     }
 
     fn unknown(&self, reason: &str) -> Candidates {
@@ -148,12 +139,7 @@ impl Place<'_> {
             .map(|(name, member)| self.candidate(name, &member))
             .collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Candidates {
-            answer,
-            names,
-            start_byte: self.start,
-            reason: members.open,
-        }
+        Candidates { answer, names, start_byte: self.start, reason: members.open }
     }
 
     fn candidate(&self, name: Name, member: &Member) -> Candidate {
@@ -169,11 +155,8 @@ impl Place<'_> {
         let mut candidate = Candidate::new(name.as_str(), kind, Origin::Unknown);
         if let Some((file, pos)) = member.site {
             let file = self.world.file(file);
-            candidate.origin = if file.module_name == Name::BUILTINS {
-                Origin::Builtin
-            } else {
-                file.origin
-            };
+            candidate.origin =
+                if file.module_name == Name::BUILTINS { Origin::Builtin } else { file.origin };
             candidate.defined_at = Some(self.site(&file, pos));
         }
         candidate
@@ -183,18 +166,8 @@ impl Place<'_> {
         let mut members = Members::default();
         if dotted == Name::EMPTY {
             let tops = &self.world.snapshot.modules.tops;
-            for name in tops
-                .iter()
-                .copied()
-                .chain(self.world.library().top_modules())
-            {
-                members.add(
-                    name,
-                    Member {
-                        kind: MemberKind::Module,
-                        site: None,
-                    },
-                );
+            for name in tops.iter().copied().chain(self.world.library().top_modules()) {
+                members.add(name, Member { kind: MemberKind::Module, site: None });
             }
             members.set_open(|| Arc::from("modules may be installed elsewhere"));
             return self.finish(members, |_| true);
@@ -208,13 +181,7 @@ impl Place<'_> {
         };
         let mut members = Members::default();
         for name in self.world.submodule_names(id) {
-            members.add(
-                name,
-                Member {
-                    kind: MemberKind::Module,
-                    site: None,
-                },
-            );
+            members.add(name, Member { kind: MemberKind::Module, site: None });
         }
         let module = self.world.module(id);
         if module.origin != Origin::Project {
@@ -224,7 +191,7 @@ impl Place<'_> {
         self.finish(members, |_| true)
     }
 
-    fn from_module(&self, level: u32, dotted: Name) -> Candidates {
+    fn modules_below(&self, level: u32, dotted: Name) -> Candidates {
         if level == 0 {
             return self.import_module(dotted);
         }
@@ -234,7 +201,7 @@ impl Place<'_> {
         }
     }
 
-    fn from_name(&self, level: u32, module: Name) -> Candidates {
+    fn names_of_module(&self, level: u32, module: Name) -> Candidates {
         let Some(full) = self.file.absolute(level, module) else {
             return self.unknown("a relative import above the top package");
         };
@@ -245,13 +212,7 @@ impl Place<'_> {
         self.world.module_members(id, &mut members);
         if self.world.module(id).is_package {
             for name in self.world.submodule_names(id) {
-                members.add(
-                    name,
-                    Member {
-                        kind: MemberKind::Module,
-                        site: None,
-                    },
-                );
+                members.add(name, Member { kind: MemberKind::Module, site: None });
             }
         }
         self.finish(members, |n| !n.is_dunder() || self.typed.starts_with("__"))
@@ -318,10 +279,7 @@ impl Place<'_> {
                     let len = all[i..].partition_point(|b| b.name == name);
                     let bindings = &all[i..i + len];
                     i += len;
-                    if innermost
-                        && !self
-                            .world
-                            .is_bound_at(&file, id, bindings, self.start as u32)
+                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
                     {
                         continue;
                     }
@@ -358,14 +316,10 @@ impl Place<'_> {
             offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
-        self.world
-            .module_members(self.world.library().builtins(), &mut builtins);
+        self.world.module_members(self.world.library().builtins(), &mut builtins);
         for (name, member) in builtins.names {
             if name.is_underscored()
-                && !matches!(
-                    name.as_str(),
-                    "__import__" | "__debug__" | "__build_class__"
-                )
+                && !matches!(name.as_str(), "__import__" | "__debug__" | "__build_class__")
             {
                 continue; // Type variables and attributes of the module, not names in scope.
             }

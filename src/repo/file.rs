@@ -16,7 +16,7 @@ const LIBRARY: u32 = 1 << 31;
 
 /// A file of a snapshot or of the library.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FileId(pub(crate) u32);
+pub(crate) struct FileId(pub(crate) u32);
 
 impl FileId {
     /// The function being written, which is parsed apart from its file.
@@ -35,7 +35,7 @@ impl FileId {
 
 /// A module of a snapshot or of the library.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ModuleId(pub(crate) u32);
+pub(crate) struct ModuleId(pub(crate) u32);
 
 impl ModuleId {
     pub(crate) fn library(index: usize) -> Self {
@@ -98,10 +98,7 @@ pub(crate) struct FileHead {
 impl File {
     /// Parse and index `text`, with the cursor in it when there is a hole.
     pub(crate) fn analyse(head: FileHead, text: Arc<str>, hole: Option<Hole>) -> Self {
-        let region = Region {
-            hole,
-            ..Region::whole(&text)
-        };
+        let region = Region { hole, ..Region::whole(&text) };
         Self::analyse_region(head, text, &region, None, None)
     }
 

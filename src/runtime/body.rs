@@ -31,12 +31,7 @@ impl BodyRule {
     pub(super) fn new(prefix: &[u8], indent_cols: usize) -> Self {
         let mut lexer = PythonLexer::new();
         lexer.push_all(prefix);
-        Self {
-            lexer,
-            indent_cols,
-            n_bytes: 0,
-            line: Line::Begun,
-        }
+        Self { lexer, indent_cols, n_bytes: 0, line: Line::Begun }
     }
 }
 
@@ -63,10 +58,7 @@ impl StopRule for BodyRule {
                 self.line = if is_continued || self.lexer.is_inside() {
                     Line::Begun
                 } else {
-                    Line::Blank {
-                        start: self.n_bytes,
-                        cols: 0,
-                    }
+                    Line::Blank { start: self.n_bytes, cols: 0 }
                 };
             }
         }
@@ -76,13 +68,7 @@ impl StopRule for BodyRule {
 
 /// Width in columns of a line's leading white space.
 pub(super) fn indent_cols(indent: &str) -> usize {
-    indent.bytes().fold(0, |cols, b| {
-        if b == b'\t' {
-            (cols / 8 + 1) * 8
-        } else {
-            cols + 1
-        }
-    })
+    indent.bytes().fold(0, |cols, b| if b == b'\t' { (cols / 8 + 1) * 8 } else { cols + 1 })
 }
 
 #[cfg(test)]
@@ -102,62 +88,27 @@ mod tests {
 
     #[test]
     fn a_body_ends_before_the_first_line_that_leaves_its_indentation() {
-        check(
-            "def f():\n    ",
-            4,
-            "return 1\n\ndef g():\n",
-            "return 1\n\n",
-        );
-        check(
-            "def f():\n    ",
-            4,
-            "if x:\n        y\n    z\n```\n",
-            "if x:\n        y\n    z\n",
-        );
+        check("def f():\n    ", 4, "return 1\n\ndef g():\n", "return 1\n\n");
+        check("def f():\n    ", 4, "if x:\n        y\n    z\n```\n", "if x:\n        y\n    z\n");
         check("def f():\n    ", 4, "x = 1\n  # nearer\n", "x = 1\n");
     }
 
     #[test]
     fn lines_inside_brackets_strings_and_continuations_do_not_end_it() {
-        check(
-            "def f():\n    ",
-            4,
-            "x = [\n1,\n]\n    return x\nz",
-            "x = [\n1,\n]\n    return x\n",
-        );
-        check(
-            "def f():\n    ",
-            4,
-            "s = '''a\nb'''\n    t\n@x",
-            "s = '''a\nb'''\n    t\n",
-        );
-        check(
-            "def f():\n    ",
-            4,
-            "x = 1 + \\\n2\n    y\nz",
-            "x = 1 + \\\n2\n    y\n",
-        );
+        check("def f():\n    ", 4, "x = [\n1,\n]\n    return x\nz", "x = [\n1,\n]\n    return x\n");
+        check("def f():\n    ", 4, "s = '''a\nb'''\n    t\n@x", "s = '''a\nb'''\n    t\n");
+        check("def f():\n    ", 4, "x = 1 + \\\n2\n    y\nz", "x = 1 + \\\n2\n    y\n");
         check("def f():\n    ", 4, "# it's (here\nz", "# it's (here\n");
     }
 
     #[test]
     fn tabs_and_other_line_ends_count_as_python_counts_them() {
-        check(
-            "class C:\n\tdef f():\n\t\t",
-            16,
-            "a\r\n\t\tb\r\n\tdef",
-            "a\r\n\t\tb\r\n",
-        );
+        check("class C:\n\tdef f():\n\t\t", 16, "a\r\n\t\tb\r\n\tdef", "a\r\n\t\tb\r\n");
         check("def f():\n    ", 4, "a\r    b\rc", "a\r    b\r");
     }
 
     #[test]
     fn blank_lines_and_text_without_an_end_are_kept() {
-        check(
-            "def f():\n    ",
-            4,
-            "a\n\n   \n    b\n",
-            "a\n\n   \n    b\n",
-        );
+        check("def f():\n    ", 4, "a\n\n   \n    b\n", "a\n\n   \n    b\n");
     }
 }

@@ -131,11 +131,7 @@ impl Model {
             parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
         }
         if let GuideMode::Monitor(levels) = config.guide {
-            parts.push(Box::new(Monitor::new(
-                self.name_store()?,
-                levels,
-                before.as_bytes(),
-            )));
+            parts.push(Box::new(Monitor::new(self.name_store()?, levels, before.as_bytes())));
         }
         let constraint = parts
             .into_iter()
@@ -152,14 +148,9 @@ impl Model {
             before: before.clone(),
             after: after.to_owned(),
         };
-        let works = vec![Work {
-            request,
-            surroundings: Some(surroundings),
-        }];
-        let output = self
-            .run(works, Some(tool), &mut |_, _| {})?
-            .pop()
-            .ok_or(RuntimeError::Stalled)?;
+        let works = vec![Work { request, surroundings: Some(surroundings) }];
+        let output =
+            self.run(works, Some(tool), &mut |_, _| {})?.pop().ok_or(RuntimeError::Stalled)?;
         let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
         let mut body = format!("{given}{written}");
         if !target.lead.is_empty() && !after.starts_with(['\n', '\r']) {
@@ -170,13 +161,7 @@ impl Model {
         }
         let start = target.range.start;
         let file = format!("{}{body}{after}", &target.text[..start]);
-        Ok(Completion {
-            range: start..start + body.len(),
-            body,
-            file,
-            is_cut,
-            output,
-        })
+        Ok(Completion { range: start..start + body.len(), body, file, is_cut, output })
     }
 
     /// The tokens that show the file up to the cursor, and whether its top was left out.
@@ -192,11 +177,7 @@ impl Model {
             .saturating_sub(config.params.max_tokens.unwrap_or(1))
             .saturating_sub(lead.len());
         let budget = room.min(config.prompt_tokens_max);
-        let bos = if lead.is_empty() {
-            AddBos::Auto
-        } else {
-            AddBos::Never
-        };
+        let bos = if lead.is_empty() { AddBos::Auto } else { AddBos::Never };
         let encode = |text: &str| self.tokenizer().encode(text, Specials::AsText, bos);
         let mut ids = encode(before)?;
         let is_cut = ids.len() > budget;
@@ -214,10 +195,7 @@ impl Model {
             }
             ids = encode(&kept)?;
         }
-        let ids = lead
-            .into_iter()
-            .chain(ids.into_iter().map(|id| id.0))
-            .collect();
+        let ids = lead.into_iter().chain(ids.into_iter().map(|id| id.0)).collect();
         Ok((ids, is_cut))
     }
 
@@ -237,9 +215,7 @@ impl Model {
         };
         let mut text = template.render(&[Message::new("user", REQUEST)], &options)?;
         text.push_str("```python\n");
-        let ids = self
-            .tokenizer()
-            .encode(&text, Specials::Parse, AddBos::Never)?;
+        let ids = self.tokenizer().encode(&text, Specials::Parse, AddBos::Never)?;
         Ok(ids.into_iter().map(|id| id.0).collect())
     }
 }

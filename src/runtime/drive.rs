@@ -74,11 +74,7 @@ pub(super) fn drive(
 ) -> Result<Vec<Output>, RuntimeError> {
     let mut running = Vec::with_capacity(works.len());
     let mut events = Vec::new();
-    for Work {
-        request,
-        surroundings,
-    } in works
-    {
+    for Work { request, surroundings } in works {
         let started = Instant::now();
         let seq = match engine.submit(request) {
             Ok(seq) => seq,
@@ -123,14 +119,7 @@ pub(super) fn drive(
                     r.tool += took;
                     engine.supply(seq, &answer, took);
                 }
-                Event::Finished {
-                    seq,
-                    reason,
-                    rest,
-                    n_prompt,
-                    constraint,
-                    ..
-                } => {
+                Event::Finished { seq, reason, rest, n_prompt, constraint, .. } => {
                     let (i, r) = find(&mut running, seq);
                     let mut text = r.decoder.push_bytes(&rest);
                     text.push_str(&r.decoder.finish());
@@ -144,10 +133,7 @@ pub(super) fn drive(
             }
         }
     }
-    running
-        .into_iter()
-        .map(|r| r.output.ok_or(RuntimeError::Stalled))
-        .collect()
+    running.into_iter().map(|r| r.output.ok_or(RuntimeError::Stalled)).collect()
 }
 
 impl Running {
@@ -175,10 +161,7 @@ impl Running {
 }
 
 fn find(running: &mut [Running], seq: SeqId) -> (usize, &mut Running) {
-    let i = running
-        .iter()
-        .position(|r| r.seq == seq)
-        .expect("events are about submitted requests");
+    let i = running.iter().position(|r| r.seq == seq).expect("events are about submitted requests");
     (i, &mut running[i])
 }
 
@@ -198,12 +181,7 @@ fn answer(
     let offset = text.len();
     text.push_str(&file.after);
     let deadline = Instant::now() + Duration::from_millis(limit::TOOL_CALL_MS_MAX);
-    let query = Query {
-        path: &file.path,
-        text: &text,
-        offset,
-        deadline,
-    };
+    let query = Query { path: &file.path, text: &text, offset, deadline };
     let mut candidates = tool.candidates(&query);
     if candidates.answer == Answer::Closed && Instant::now() > deadline {
         candidates = Candidates::timed_out(offset);

@@ -113,29 +113,13 @@ impl Model {
                     .map_or(0, |t| t.shape.first().copied().unwrap_or(0));
                 let shape = ModelConfig::from_gguf(file.metadata(), rows)?;
                 let tokenizer = Tokenizer::from_gguf(file.metadata())?;
-                Self::build(
-                    files,
-                    shape,
-                    tokenizer,
-                    &file,
-                    file.fingerprint(),
-                    config,
-                    progress,
-                )
+                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, progress)
             }
             ModelFiles::Folder(path) => {
                 let shape = ModelConfig::from_hf(&read_json(&path.join("config.json"))?)?;
                 let tokenizer = Tokenizer::from_folder(path)?;
                 let file = Safetensors::open(path)?;
-                Self::build(
-                    files,
-                    shape,
-                    tokenizer,
-                    &file,
-                    file.fingerprint(),
-                    config,
-                    progress,
-                )
+                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, progress)
             }
         }
     }
@@ -170,10 +154,7 @@ impl Model {
             )
             .map_err(RuntimeError::Constraint)?,
         );
-        let engine_config = EngineConfig {
-            seqs_max,
-            prefill_rows_max: limit::STEP_ROWS_MAX,
-        };
+        let engine_config = EngineConfig { seqs_max, prefill_rows_max: limit::STEP_ROWS_MAX };
         let engine = Engine::new(backend, decoder, Arc::clone(&vocabulary), engine_config);
         Ok(Self {
             files: files.clone(),
@@ -240,12 +221,9 @@ impl Model {
     /// Text the vocabulary cannot write; a conversation without a chat template.
     pub fn encode(&self, prompt: &Prompt) -> Result<Vec<u32>, RuntimeError> {
         let ids = match prompt {
-            Prompt::Text(text) => self
-                .tokenizer
-                .encode(text, Specials::AsText, AddBos::Auto)?,
+            Prompt::Text(text) => self.tokenizer.encode(text, Specials::AsText, AddBos::Auto)?,
             Prompt::Rendered(text) => {
-                self.tokenizer
-                    .encode(text, Specials::Parse, AddBos::Never)?
+                self.tokenizer.encode(text, Specials::Parse, AddBos::Never)?
             }
             Prompt::Chat(messages) => {
                 let options = ChatOptions {
@@ -254,8 +232,7 @@ impl Model {
                     variables: BTreeMap::new(),
                 };
                 let text = self.tokenizer.chat_template()?.render(messages, &options)?;
-                self.tokenizer
-                    .encode(&text, Specials::Parse, AddBos::Never)?
+                self.tokenizer.encode(&text, Specials::Parse, AddBos::Never)?
             }
             Prompt::Tokens(ids) => return Ok(ids.clone()),
         };
@@ -273,16 +250,10 @@ impl Model {
         on_text: &mut dyn FnMut(&str),
     ) -> Result<Output, RuntimeError> {
         let request = Request::new(self.encode(prompt)?, params);
-        let mut outputs = self.run(
-            vec![Work {
-                request,
-                surroundings: None,
-            }],
-            None,
-            &mut |_, t| {
+        let mut outputs =
+            self.run(vec![Work { request, surroundings: None }], None, &mut |_, t| {
                 on_text(t);
-            },
-        )?;
+            })?;
         outputs.pop().ok_or(RuntimeError::Stalled)
     }
 
@@ -298,10 +269,7 @@ impl Model {
             .iter()
             .map(|(prompt, params)| {
                 let request = Request::new(self.encode(prompt)?, params.clone());
-                Ok(Work {
-                    request,
-                    surroundings: None,
-                })
+                Ok(Work { request, surroundings: None })
             })
             .collect::<Result<_, RuntimeError>>()?;
         self.run(works, None, &mut |_, _| {})
@@ -330,10 +298,7 @@ fn threads(config: &LoadConfig) -> NonZeroUsize {
 }
 
 fn read_json(path: &Path) -> Result<serde_json::Value, RuntimeError> {
-    let bad = |problem: String| RuntimeError::BadFile {
-        path: path.to_owned(),
-        problem,
-    };
+    let bad = |problem: String| RuntimeError::BadFile { path: path.to_owned(), problem };
     let text = std::fs::read(path).map_err(|e| bad(format!("cannot be read: {e}")))?;
     serde_json::from_slice(&text).map_err(|e| bad(format!("is not JSON: {e}")))
 }

@@ -51,9 +51,8 @@ pub(super) fn inner_cut_points(text: &str) -> Option<(std::ops::Range<usize>, Ve
         } else if begins && header.is_some() && width > 0 {
             let inner = *indent.get_or_insert(width);
             let code = line.trim_start();
-            let is_definition = ["def ", "async def ", "@", "class "]
-                .iter()
-                .any(|k| code.starts_with(k));
+            let is_definition =
+                ["def ", "async def ", "@", "class "].iter().any(|k| code.starts_with(k));
             if width == inner && is_definition {
                 if !after_decorator {
                     points.push(start);
@@ -121,19 +120,13 @@ mod tests {
         let class = FILE.len() - FILE.find("class").expect("there");
         assert!(parts(class - 1).starts_with("class C(B):\n    @p\n    def g"));
         assert!(parts(40).starts_with("class C(B):\n    def h"));
-        assert!(
-            parts(3).starts_with("class C(B):\n    def h"),
-            "the smallest tail"
-        );
+        assert!(parts(3).starts_with("class C(B):\n    def h"), "the smallest tail");
     }
 
     #[test]
     fn when_no_definition_fits_the_lines_nearest_to_the_cursor_are_kept() {
         assert_eq!(cut_to_fit("def f():\n    ", |_| false), "    ");
-        assert_eq!(
-            cut_to_fit("def f():\n    ", |t| t.len() < 20),
-            "def f():\n    "
-        );
+        assert_eq!(cut_to_fit("def f():\n    ", |t| t.len() < 20), "def f():\n    ");
         assert_eq!(cut_to_fit("", |_| false), "");
     }
 }

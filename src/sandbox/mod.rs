@@ -44,17 +44,11 @@ pub struct Outcome {
 #[non_exhaustive]
 pub enum SandboxError {
     #[error("cannot start '{program}': {source}")]
-    Start {
-        program: String,
-        source: std::io::Error,
-    },
+    Start { program: String, source: std::io::Error },
     #[error("'{program}' did not finish within {} ms and was stopped", .timeout.as_millis())]
     TimedOut { program: String, timeout: Duration },
     #[error("lost track of '{program}': {source}")]
-    Lost {
-        program: String,
-        source: std::io::Error,
-    },
+    Lost { program: String, source: std::io::Error },
 }
 
 /// Run a program to its end, or to its limit.
@@ -64,16 +58,11 @@ pub enum SandboxError {
 pub fn run(job: &Job) -> Result<Outcome, SandboxError> {
     let program = job.program.display().to_string();
     let mut command = Command::new(&job.program);
-    command
-        .args(&job.args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(&job.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     kill::own_group(&mut command);
-    let mut child = command.spawn().map_err(|source| SandboxError::Start {
-        program: program.clone(),
-        source,
-    })?;
+    let mut child = command
+        .spawn()
+        .map_err(|source| SandboxError::Start { program: program.clone(), source })?;
 
     let stdin = child.stdin.take();
     let input = job.stdin.clone();
@@ -92,24 +81,13 @@ pub fn run(job: &Job) -> Result<Outcome, SandboxError> {
         let _ = child.wait();
     }
     let status = status
-        .map_err(|source| SandboxError::Lost {
-            program: program.clone(),
-            source,
-        })?
-        .ok_or_else(|| SandboxError::TimedOut {
-            program: program.clone(),
-            timeout: job.timeout,
-        })?;
+        .map_err(|source| SandboxError::Lost { program: program.clone(), source })?
+        .ok_or_else(|| SandboxError::TimedOut { program: program.clone(), timeout: job.timeout })?;
     // Something the program started may keep the pipes open: do not wait for it for ever.
     let grace = Duration::from_millis(500);
     let (stdout, out_cut) = out.recv_timeout(grace).unwrap_or_default();
     let (stderr, err_cut) = err.recv_timeout(grace).unwrap_or_default();
-    Ok(Outcome {
-        status,
-        stdout,
-        stderr,
-        is_cut: out_cut || err_cut,
-    })
+    Ok(Outcome { status, stdout, stderr, is_cut: out_cut || err_cut })
 }
 
 fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStatus>> {
@@ -167,10 +145,7 @@ mod tests {
     fn output_and_status_come_back() {
         let out = sh("cat; echo err >&2; exit 3", b"hello", 5000).expect("it ends");
         assert_eq!(out.status.code(), Some(3));
-        assert_eq!(
-            (out.stdout.as_slice(), out.stderr.as_slice()),
-            (&b"hello"[..], &b"err\n"[..])
-        );
+        assert_eq!((out.stdout.as_slice(), out.stderr.as_slice()), (&b"hello"[..], &b"err\n"[..]));
     }
 
     #[test]
@@ -197,11 +172,6 @@ mod tests {
             timeout: Duration::from_secs(1),
             output_bytes_max: 10,
         };
-        assert!(
-            run(&job)
-                .expect_err("no such program")
-                .to_string()
-                .contains("/nonexistent/prog")
-        );
+        assert!(run(&job).expect_err("no such program").to_string().contains("/nonexistent/prog"));
     }
 }

@@ -43,9 +43,7 @@ impl BytePair {
     ) -> Result<Self, TokenizerError> {
         // Both are habits of training runs that were saved with the file.
         pipeline.with_padding(None);
-        pipeline
-            .with_truncation(None)
-            .map_err(|e| encode_error(&*e))?;
+        pipeline.with_truncation(None).map_err(|e| encode_error(&*e))?;
         let special_names = match special_names {
             [] => None,
             names => Some(AhoCorasick::new(names).map_err(|e| encode_error(&e))?),
@@ -74,29 +72,19 @@ impl BytePair {
         for (index, merge) in merges.iter().enumerate() {
             let (left, right) = merge
                 .split_once(' ')
-                .ok_or_else(|| TokenizerError::BadMerge {
-                    index,
-                    merge: (*merge).to_owned(),
-                })?;
+                .ok_or_else(|| TokenizerError::BadMerge { index, merge: (*merge).to_owned() })?;
             pairs.push((left.to_owned(), right.to_owned()));
         }
         let model = BPE::builder()
             .vocab_and_merges(vocab, pairs)
             .ignore_merges(splitter.whole_pieces_first)
             .build()
-            .map_err(|e| TokenizerError::BadMerges {
-                problem: e.to_string(),
-            })?;
+            .map_err(|e| TokenizerError::BadMerges { problem: e.to_string() })?;
         let mut pipeline = Pipeline::new(model);
         pipeline.with_pre_tokenizer(Some(splitter.build()));
         let added = |wanted: Kind, special| -> Vec<AddedToken> {
-            let of_kind = pieces
-                .iter()
-                .zip(kinds)
-                .filter(|(_, kind)| **kind == wanted);
-            of_kind
-                .map(|(piece, _)| AddedToken::from(*piece, special).normalized(false))
-                .collect()
+            let of_kind = pieces.iter().zip(kinds).filter(|(_, kind)| **kind == wanted);
+            of_kind.map(|(piece, _)| AddedToken::from(*piece, special).normalized(false)).collect()
         };
         let hidden = added(Kind::Hidden, true);
         let names: Vec<String> = hidden.iter().map(|token| token.content.clone()).collect();
@@ -143,14 +131,10 @@ fn as_text(pipeline: &Pipeline) -> Pipeline {
 }
 
 fn run(pipeline: &Pipeline, text: &str) -> Result<Vec<TokenId>, TokenizerError> {
-    let encoding = pipeline
-        .encode_fast(text, false)
-        .map_err(|e| encode_error(&*e))?;
+    let encoding = pipeline.encode_fast(text, false).map_err(|e| encode_error(&*e))?;
     Ok(encoding.get_ids().iter().map(|&id| TokenId(id)).collect())
 }
 
 fn encode_error(error: &(dyn std::error::Error + 'static)) -> TokenizerError {
-    TokenizerError::Encode {
-        problem: error.to_string(),
-    }
+    TokenizerError::Encode { problem: error.to_string() }
 }

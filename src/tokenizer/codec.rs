@@ -92,12 +92,7 @@ impl Tokenizer {
         let mut byte_ids = Box::new([None; 256]);
         // Ordinary pieces win over byte tokens: they are what encoding gives.
         for wanted in [Kind::Text, Kind::UserDefined, Kind::Byte] {
-            for (idx, _) in parts
-                .kinds
-                .iter()
-                .enumerate()
-                .filter(|(_, k)| **k == wanted)
-            {
+            for (idx, _) in parts.kinds.iter().enumerate().filter(|(_, k)| **k == wanted) {
                 if let &[byte] = parts.token_bytes.get(idx) {
                     byte_ids[usize::from(byte)].get_or_insert(TokenId(idx as u32));
                 }
@@ -119,14 +114,10 @@ impl Tokenizer {
                 })
             })
         });
-        let special_texts: FxHashMap<TokenId, String> = parts
-            .specials
-            .into_iter()
-            .map(|(text, id)| (id, text))
-            .collect();
+        let special_texts: FxHashMap<TokenId, String> =
+            parts.specials.into_iter().map(|(text, id)| (id, text)).collect();
         let text_of = |id: Option<TokenId>| {
-            id.and_then(|id| special_texts.get(&id).cloned())
-                .unwrap_or_default()
+            id.and_then(|id| special_texts.get(&id).cloned()).unwrap_or_default()
         };
         let chat = parts
             .chat
@@ -295,10 +286,7 @@ impl Tokenizer {
     /// When there are more tokens than rows.
     pub fn check_fits(&self, rows: usize) -> Result<(), TokenizerError> {
         if self.len() > rows {
-            return Err(TokenizerError::LargerThanEmbedding {
-                n_tokens: self.len(),
-                rows,
-            });
+            return Err(TokenizerError::LargerThanEmbedding { n_tokens: self.len(), rows });
         }
         Ok(())
     }
@@ -309,10 +297,7 @@ impl Tokenizer {
     /// # Errors
     /// With the first character that has none.
     pub fn check_constrainable(&self) -> Result<(), TokenizerError> {
-        match NEEDED_BY_CONSTRAINTS
-            .into_iter()
-            .find(|&c| self.byte_token(c as u8).is_none())
-        {
+        match NEEDED_BY_CONSTRAINTS.into_iter().find(|&c| self.byte_token(c as u8).is_none()) {
             Some(byte) => Err(TokenizerError::Uncovered { byte }),
             None => Ok(()),
         }
@@ -330,19 +315,15 @@ impl Names {
     pub(super) fn new(
         names: impl IntoIterator<Item = (String, TokenId)>,
     ) -> Result<Option<Self>, TokenizerError> {
-        let (names, ids): (Vec<String>, Vec<TokenId>) = names
-            .into_iter()
-            .filter(|(name, _)| !name.is_empty())
-            .unzip();
+        let (names, ids): (Vec<String>, Vec<TokenId>) =
+            names.into_iter().filter(|(name, _)| !name.is_empty()).unzip();
         if names.is_empty() {
             return Ok(None);
         }
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&names)
-            .map_err(|e| TokenizerError::Encode {
-                problem: e.to_string(),
-            })?;
+            .map_err(|e| TokenizerError::Encode { problem: e.to_string() })?;
         Ok(Some(Self { finder, ids }))
     }
 }

@@ -14,10 +14,7 @@ pub enum TokenizerError {
     #[error(transparent)]
     Format(#[from] FormatError),
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     #[error("{} is not what it should be: {problem}", path.display())]
     BadFile { path: PathBuf, problem: String },
     #[error(
@@ -33,21 +30,13 @@ pub enum TokenizerError {
     )]
     NoSplitter,
     #[error("the tokenizer has {n} entries of {what}, but {n_tokens} tokens")]
-    WrongLength {
-        what: &'static str,
-        n: usize,
-        n_tokens: usize,
-    },
+    WrongLength { what: &'static str, n: usize, n_tokens: usize },
     #[error("the vocabulary has {n} tokens; from 1 to {max} are accepted")]
     VocabularySize { n: usize, max: usize },
     #[error("token {id} has type {got} (tokenizer.ggml.token_type), expected 1 to 6")]
     BadTokenType { id: usize, got: i64 },
     #[error("{what} is token {id}, but the vocabulary has {n_tokens} tokens")]
-    NoSuchToken {
-        what: String,
-        id: u64,
-        n_tokens: usize,
-    },
+    NoSuchToken { what: String, id: u64, n_tokens: usize },
     #[error("merge {index} is {merge:?}, expected two pieces with one space between them")]
     BadMerge { index: usize, merge: String },
     #[error("the byte-pair merges do not fit the vocabulary: {problem}")]
@@ -67,13 +56,7 @@ pub enum TokenizerError {
     )]
     NoChatTemplate,
     #[error("the chat template ({origin}) is not valid: {problem}")]
-    BadTemplate {
-        origin: &'static str,
-        problem: String,
-    },
+    BadTemplate { origin: &'static str, problem: String },
     #[error("the chat template ({origin}) refuses these messages: {problem}")]
-    Refused {
-        origin: &'static str,
-        problem: String,
-    },
+    Refused { origin: &'static str, problem: String },
 }

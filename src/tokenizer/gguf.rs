@@ -38,9 +38,7 @@ impl Tokenizer {
         match model {
             "gpt2" => byte_pair(meta, &pieces, kinds),
             "llama" => sentencepiece(meta, &pieces, kinds),
-            other => Err(TokenizerError::UnknownModel {
-                name: other.to_owned(),
-            }),
+            other => Err(TokenizerError::UnknownModel { name: other.to_owned() }),
         }
     }
 }
@@ -73,16 +71,11 @@ fn sentencepiece(
             n_tokens: pieces.len(),
         });
     }
-    let space_first = meta
-        .bool("tokenizer.ggml.add_space_prefix")?
-        .unwrap_or(true);
+    let space_first = meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
     let unknown = token(meta, "tokenizer.ggml.unknown_token_id", pieces.len())?;
     let model = SentencePiece::new(pieces, scores, &kinds, unknown);
     let specials = specials(pieces, &kinds);
-    let user = specials
-        .iter()
-        .filter(|(_, id)| kinds[id.index()] == Kind::UserDefined)
-        .cloned();
+    let user = specials.iter().filter(|(_, id)| kinds[id.index()] == Kind::UserDefined).cloned();
     let engine = Engine::Pieces(Box::new(Pieces {
         model,
         user_names: Names::new(user)?,
@@ -142,11 +135,7 @@ fn kinds(meta: &Metadata, n_tokens: usize) -> Result<Vec<Kind>, TokenizerError> 
         return Ok(vec![Kind::Text; n_tokens]);
     };
     if types.len() != n_tokens {
-        return Err(TokenizerError::WrongLength {
-            what: key,
-            n: types.len(),
-            n_tokens,
-        });
+        return Err(TokenizerError::WrongLength { what: key, n: types.len(), n_tokens });
     }
     let kind = |(id, ty)| match ty {
         1 => Ok(Kind::Text),
@@ -174,28 +163,19 @@ fn token(meta: &Metadata, key: &str, n_tokens: usize) -> Result<Option<TokenId>,
     match meta.u64(key)? {
         None | Some(NO_TOKEN) => Ok(None),
         Some(id) if id < n_tokens as u64 => Ok(Some(TokenId(id as u32))),
-        Some(id) => Err(TokenizerError::NoSuchToken {
-            what: key.to_owned(),
-            id,
-            n_tokens,
-        }),
+        Some(id) => Err(TokenizerError::NoSuchToken { what: key.to_owned(), id, n_tokens }),
     }
 }
 
 /// Infilling tokens by their keys, of which there are two spellings.
 fn fim(meta: &Metadata, n_tokens: usize) -> Result<Option<FimTokens>, TokenizerError> {
-    for [prefix, suffix, middle] in [
-        ["fim_pre", "fim_suf", "fim_mid"],
-        ["prefix", "suffix", "middle"],
-    ] {
+    for [prefix, suffix, middle] in
+        [["fim_pre", "fim_suf", "fim_mid"], ["prefix", "suffix", "middle"]]
+    {
         let id = |name| token(meta, &format!("tokenizer.ggml.{name}_token_id"), n_tokens);
         if let (Some(prefix), Some(suffix), Some(middle)) = (id(prefix)?, id(suffix)?, id(middle)?)
         {
-            return Ok(Some(FimTokens {
-                prefix,
-                suffix,
-                middle,
-            }));
+            return Ok(Some(FimTokens { prefix, suffix, middle }));
         }
     }
     Ok(None)

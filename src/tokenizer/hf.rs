@@ -24,10 +24,8 @@ impl Tokenizer {
     /// When a file cannot be read or is not what it should be.
     pub fn from_folder(folder: &Path) -> Result<Self, TokenizerError> {
         let path = folder.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(|source| TokenizerError::Io {
-            path: path.clone(),
-            source,
-        })?;
+        let bytes = std::fs::read(&path)
+            .map_err(|source| TokenizerError::Io { path: path.clone(), source })?;
         let pipeline = read_pipeline(&bytes, &path)?;
         let config = Configs::read(folder)?;
         let vocabulary = Vocabulary::read(&pipeline, &path)?;
@@ -59,10 +57,7 @@ impl Tokenizer {
 }
 
 fn bad(path: &Path, problem: &dyn std::fmt::Display) -> TokenizerError {
-    TokenizerError::BadFile {
-        path: path.to_owned(),
-        problem: problem.to_string(),
-    }
+    TokenizerError::BadFile { path: path.to_owned(), problem: problem.to_string() }
 }
 
 /// The part of `tokenizer.json` that the `tokenizers` crate does not take at its word.
@@ -97,10 +92,7 @@ fn read_pipeline(bytes: &[u8], path: &Path) -> Result<Pipeline, TokenizerError> 
     };
     let contradiction = |token: &DeclaredToken| {
         let DeclaredToken { id, content } = token;
-        bad(
-            path,
-            &format_args!("the id of the added token {content:?} cannot be {id}"),
-        )
+        bad(path, &format_args!("the id of the added token {content:?} cannot be {id}"))
     };
     let mut json: Value = serde_json::from_slice(bytes).map_err(|e| bad(path, &e))?;
     let vocab = json["model"]["vocab"].as_object_mut();
@@ -134,10 +126,7 @@ impl Vocabulary {
         let ids = pipeline.get_vocab(true);
         let n = ids.values().max().map_or(0, |&max| max as usize + 1);
         if n == 0 || n > limit::VOCAB_TOKENS_MAX {
-            return Err(TokenizerError::VocabularySize {
-                n,
-                max: limit::VOCAB_TOKENS_MAX,
-            });
+            return Err(TokenizerError::VocabularySize { n, max: limit::VOCAB_TOKENS_MAX });
         }
         // An id that no token has is a hole: hidden, without bytes.
         let mut pieces: Vec<Option<&str>> = vec![None; n];
@@ -171,11 +160,7 @@ impl Vocabulary {
             kinds.push(kind);
             token_bytes.push(bytes);
         }
-        Ok(Self {
-            token_bytes,
-            kinds,
-            specials,
-        })
+        Ok(Self { token_bytes, kinds, specials })
     }
 }
 
@@ -212,10 +197,7 @@ fn unprefixed(pipeline: &Pipeline, path: &Path) -> Result<Option<Unprefixed>, To
     let to_json = |e: serde_json::Result<Value>| e.map_err(|e| bad(path, &e));
     let mut normalizer = to_json(serde_json::to_value(pipeline.get_normalizer()))?;
     let mut pre_tokenizer = to_json(serde_json::to_value(pipeline.get_pre_tokenizer()))?;
-    let changed = [
-        strip_prefix(&mut normalizer),
-        strip_prefix(&mut pre_tokenizer),
-    ];
+    let changed = [strip_prefix(&mut normalizer), strip_prefix(&mut pre_tokenizer)];
     if !changed.contains(&true) {
         return Ok(None);
     }
@@ -241,10 +223,7 @@ fn strip_prefix(step: &mut Value) -> bool {
             changed
         }
         Value::Object(object) => {
-            let ty = object
-                .get("type")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let ty = object.get("type").and_then(Value::as_str).unwrap_or_default();
             if ty == "Prepend" {
                 *step = Value::Null;
                 return true;
@@ -320,9 +299,7 @@ impl Configs {
             Ok((encoding.get_ids().first().copied(), encoding.len()))
         };
         let ((plain, n_plain), (with, n_with)) = (first(false)?, first(true)?);
-        let added = with
-            .filter(|_| with != plain && n_with > n_plain)
-            .map(TokenId);
+        let added = with.filter(|_| with != plain && n_with > n_plain).map(TokenId);
         let bos = self.named_token(pipeline, "bos_token").or(added);
         let add_bos = self.tokenizer["add_bos_token"].as_bool();
         Ok((bos, add_bos.unwrap_or(added.is_some())))
@@ -330,15 +307,10 @@ impl Configs {
 
     /// Every id that any of the files calls the end; the tokenizer's own first.
     fn eos(&self, pipeline: &Pipeline) -> Vec<TokenId> {
-        let mut eos: Vec<TokenId> = self
-            .named_token(pipeline, "eos_token")
-            .into_iter()
-            .collect();
+        let mut eos: Vec<TokenId> = self.named_token(pipeline, "eos_token").into_iter().collect();
         for config in [&self.generation, &self.model] {
             let ids = &config["eos_token_id"];
-            let ids = ids
-                .as_array()
-                .map_or(std::slice::from_ref(ids), Vec::as_slice);
+            let ids = ids.as_array().map_or(std::slice::from_ref(ids), Vec::as_slice);
             let ids = ids.iter().filter_map(Value::as_u64);
             eos.extend(ids.filter_map(|id| u32::try_from(id).ok()).map(TokenId));
         }

@@ -48,9 +48,7 @@ struct Pair {
 
 impl Ord for Pair {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.score
-            .total_cmp(&other.score)
-            .then_with(|| other.left.cmp(&self.left))
+        self.score.total_cmp(&other.score).then_with(|| other.left.cmp(&self.left))
     }
 }
 
@@ -95,13 +93,7 @@ impl SentencePiece {
                 Kind::Hidden => {}
             }
         }
-        Self {
-            ids,
-            scores,
-            byte_ids,
-            unknown,
-            piece_bytes_max,
-        }
+        Self { ids, scores, byte_ids, unknown, piece_bytes_max }
     }
 
     /// Append the ids of `text`; spaces are marked here, nothing is put in front.
@@ -173,11 +165,6 @@ impl SentencePiece {
             return None;
         }
         let id = *self.ids.get(&text[start..start + n_bytes])?;
-        Some(Pair {
-            score: self.scores[id as usize],
-            left,
-            right,
-            n_bytes,
-        })
+        Some(Pair { score: self.scores[id as usize], left, right, n_bytes })
     }
 }

@@ -64,40 +64,21 @@ pub(super) struct Splitter {
 }
 
 const fn plain(patterns: &'static [&'static str]) -> Splitter {
-    Splitter {
-        patterns,
-        whole_pieces_first: false,
-        adds_bos: false,
-    }
+    Splitter { patterns, whole_pieces_first: false, adds_bos: false }
 }
 
-const LLAMA3_SPLITTER: Splitter = Splitter {
-    patterns: &[LLAMA3],
-    whole_pieces_first: true,
-    adds_bos: true,
-};
+const LLAMA3_SPLITTER: Splitter =
+    Splitter { patterns: &[LLAMA3], whole_pieces_first: true, adds_bos: true };
 
 /// Every splitter by the names it goes under.
 const NAMED: [(&[&str], Splitter); 7] = [
     (&["gpt-2"], plain(&[GPT2])),
-    (
-        &["smollm", "starcoder", "refact"],
-        plain(&[EACH_DIGIT, GPT2]),
-    ),
+    (&["smollm", "starcoder", "refact"], plain(&[EACH_DIGIT, GPT2])),
     (&["llama-bpe", "llama3", "llama-v3"], LLAMA3_SPLITTER),
     (&["qwen2", "deepseek-r1-qwen"], plain(&[QWEN2])),
-    (
-        &["deepseek-coder"],
-        plain(&[LINE_END, r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN, EACH_DIGIT]),
-    ),
-    (
-        &["deepseek-llm"],
-        plain(&[LINE_END, CASED_WORD, MARKS, r"\s+$", EAST_ASIAN, r"\p{N}+"]),
-    ),
-    (
-        &["falcon"],
-        plain(&[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, r"[0-9][0-9][0-9]"]),
-    ),
+    (&["deepseek-coder"], plain(&[LINE_END, r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN, EACH_DIGIT])),
+    (&["deepseek-llm"], plain(&[LINE_END, CASED_WORD, MARKS, r"\s+$", EAST_ASIAN, r"\p{N}+"])),
+    (&["falcon"], plain(&[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, r"[0-9][0-9][0-9]"])),
 ];
 
 impl Splitter {
@@ -128,10 +109,6 @@ impl Splitter {
 }
 
 fn supported() -> String {
-    let names: Vec<&str> = NAMED
-        .iter()
-        .flat_map(|(names, _)| *names)
-        .copied()
-        .collect();
+    let names: Vec<&str> = NAMED.iter().flat_map(|(names, _)| *names).copied().collect();
     names.join(", ")
 }

@@ -22,11 +22,7 @@ pub struct StreamDecoder {
 
 impl StreamDecoder {
     pub(super) fn new(token_bytes: Arc<TokenBytes>, drop_space: bool) -> Self {
-        Self {
-            token_bytes,
-            held: Vec::new(),
-            drop_space,
-        }
+        Self { token_bytes, held: Vec::new(), drop_space }
     }
 
     /// The text that is certain after one more token. Bytes that no continuation can make valid are
@@ -97,9 +93,7 @@ mod tests {
     #[track_caller]
     fn check(pieces: &[&[u8]], chunks: &[&str], rest: &str) {
         let mut decoder = decoder(pieces);
-        let got: Vec<String> = (0..pieces.len() as u32)
-            .map(|i| decoder.push(TokenId(i)))
-            .collect();
+        let got: Vec<String> = (0..pieces.len() as u32).map(|i| decoder.push(TokenId(i))).collect();
         assert_eq!(got, chunks);
         assert_eq!(decoder.finish(), rest);
         assert_eq!(decoder.finish(), "");
@@ -107,11 +101,7 @@ mod tests {
 
     #[test]
     fn a_character_over_three_tokens_comes_out_whole() {
-        check(
-            &[b" \xF0", b"\x9F\xA6", b"\x80"],
-            &[" ", "", "\u{1F980}"],
-            "",
-        );
+        check(&[b" \xF0", b"\x9F\xA6", b"\x80"], &[" ", "", "\u{1F980}"], "");
         check(&[b"\xE2", b"\x82", b"\xAC"], &["", "", "€"], "");
     }
 

@@ -31,18 +31,14 @@ pub(super) struct TokenBytes {
 
 impl TokenBytes {
     pub(super) fn with_tokens(n: usize) -> Self {
-        Self {
-            bytes: Vec::with_capacity(8 * n),
-            ends: Vec::with_capacity(n),
-        }
+        Self { bytes: Vec::with_capacity(8 * n), ends: Vec::with_capacity(n) }
     }
 
     pub(super) fn push(&mut self, bytes: impl IntoIterator<Item = u8>) {
         self.bytes.extend(bytes);
         // The file that the pieces come from is smaller than 4 GiB of vocabulary; past that, tokens
         // would only be cut off, never read out of range.
-        self.ends
-            .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+        self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 
     pub(super) fn len(&self) -> usize {

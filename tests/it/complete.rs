@@ -13,13 +13,7 @@ fn after(file: &str, text: &str) -> String {
     let source = std::fs::read_to_string(&path).expect("committed");
     let end = source.find(text).expect("in the file") + text.len();
     let line = source[..end].matches('\n').count() + 1;
-    let col = source[..end]
-        .rsplit('\n')
-        .next()
-        .expect("a line")
-        .chars()
-        .count()
-        + 1;
+    let col = source[..end].rsplit('\n').next().expect("a line").chars().count() + 1;
     format!("{}:{line}:{col}", path.display())
 }
 
@@ -44,18 +38,9 @@ fn candidates_after_self_are_closed_and_say_what_they_are() {
     let json = run.json();
     assert_eq!(json["answer"], "closed", "{json}");
     let names = json["names"].as_array().expect("names");
-    let units_of = names
-        .iter()
-        .find(|n| n["name"] == "units_of")
-        .expect("a method");
-    assert_eq!(
-        (&units_of["kind"], &units_of["origin"]),
-        (&"method".into(), &"project".into())
-    );
-    assert!(
-        names.iter().all(|n| n["name"] != "get_items"),
-        "an invented name"
-    );
+    let units_of = names.iter().find(|n| n["name"] == "units_of").expect("a method");
+    assert_eq!((&units_of["kind"], &units_of["origin"]), (&"method".into(), &"project".into()));
+    assert!(names.iter().all(|n| n["name"] != "get_items"), "an invented name");
 }
 
 #[test]
@@ -77,18 +62,12 @@ fn completed_json_has_the_shape_that_stays() {
     assert!(run.code <= 1, "{}", run.stderr);
     let json = run.json();
     assert_eq!(json["symbol"], SYMBOL);
-    assert!(
-        json["body"].as_str().expect("text").starts_with("        "),
-        "{json}"
-    );
+    assert!(json["body"].as_str().expect("text").starts_with("        "), "{json}");
     assert!(json["finish_reason"].is_string());
     for key in ["asked", "closed", "open", "unknown", "timed_out", "changed"] {
         assert!(json["guide"][key].is_u64(), "{key}");
     }
-    assert_eq!(
-        json["events"].as_array().expect("events").len(),
-        json["guide"]["asked"]
-    );
+    assert_eq!(json["events"].as_array().expect("events").len(), json["guide"]["asked"]);
     assert_eq!(json["prompt_is_cut"], true);
 }
 
@@ -118,14 +97,8 @@ fn a_guided_random_model_writes_a_name_that_exists() {
             // A name that the token limit cut has no end; every other one exists.
             if let Some(name) = event["name"].as_str() {
                 let names = offered["names"].as_array().expect("names");
-                assert!(
-                    names.iter().any(|n| n["name"] == name),
-                    "{name} is not offered"
-                );
-                assert!(
-                    json["body"].as_str().expect("text").starts_with(name),
-                    "{json}"
-                );
+                assert!(names.iter().any(|n| n["name"] == name), "{name} is not offered");
+                assert!(json["body"].as_str().expect("text").starts_with(name), "{json}");
             }
         }
     }
@@ -134,16 +107,10 @@ fn a_guided_random_model_writes_a_name_that_exists() {
 #[test]
 fn unguided_completion_asks_nothing() {
     let model = tiny("llama");
-    let more = [
-        "--model", &model, "--symbol", SYMBOL, "-n", "8", "--guide", "off", "--json",
-    ];
+    let more = ["--model", &model, "--symbol", SYMBOL, "-n", "8", "--guide", "off", "--json"];
     let json = run(
         "complete",
-        &[
-            &more[..],
-            &["--prompt-style", "plain", "--prompt-tokens-max", "60"],
-        ]
-        .concat(),
+        &[&more[..], &["--prompt-style", "plain", "--prompt-tokens-max", "60"]].concat(),
     )
     .json();
     assert_eq!(json["guide"]["asked"], 0);
@@ -158,23 +125,14 @@ fn symbols_and_positions_that_do_not_exist_name_the_nearest() {
         args.extend(["--model", &model]);
         refused(&args, parts);
     };
-    complete(
-        &["--symbol", "stockroom.store:Store.count_item"],
-        &["count_item", SYMBOL],
-    );
+    complete(&["--symbol", "stockroom.store:Store.count_item"], &["count_item", SYMBOL]);
     complete(&["--symbol", "nonsense"], &["nonsense"]);
     complete(&["--at", "stockroom/store.py:9999:1"], &["9999"]);
     complete(&["--at", "stockroom/store.py:1:9999"], &["9999"]);
     complete(&["--at", "store.py:1:1"], &["stockroom/store.py"]);
     complete(&["--at", "store.py"], &["FILE:LINE:COL"]);
-    complete(
-        &["--symbol", SYMBOL, "--tool", "oracle"],
-        &["oracle", "native"],
-    );
-    refused(
-        &["candidates", "--repo", "/nonexistent", "--at", "a.py:1:1"],
-        &["/nonexistent"],
-    );
+    complete(&["--symbol", SYMBOL, "--tool", "oracle"], &["oracle", "native"]);
+    refused(&["candidates", "--repo", "/nonexistent", "--at", "a.py:1:1"], &["/nonexistent"]);
 }
 
 /// A package in a folder of its own, written as the bytes given.
@@ -215,19 +173,9 @@ fn a_written_body_keeps_the_line_ends_and_the_rest_of_the_file() {
     let run = write_body(dir.path(), "m:A.f");
     assert!(run.code <= 1, "{}", run.stderr);
     let text = std::fs::read_to_string(dir.path().join("m.py")).expect("there");
-    assert!(
-        text.starts_with("class A:\r\n\tdef f(self):\r\n\t\t'''Doc.'''\r\n\t\t"),
-        "{text:?}"
-    );
-    assert!(
-        text.ends_with("\r\n\r\n\tdef g(self):\r\n\t\treturn 2\r\n"),
-        "{text:?}"
-    );
-    assert_eq!(
-        text.matches('\n').count(),
-        text.matches("\r\n").count(),
-        "{text:?}"
-    );
+    assert!(text.starts_with("class A:\r\n\tdef f(self):\r\n\t\t'''Doc.'''\r\n\t\t"), "{text:?}");
+    assert!(text.ends_with("\r\n\r\n\tdef g(self):\r\n\t\treturn 2\r\n"), "{text:?}");
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{text:?}");
 }
 
 #[test]
@@ -244,10 +192,7 @@ fn a_byte_order_mark_is_kept_and_another_encoding_is_never_overwritten() {
     let run = write_body(dir.path(), "m:f");
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("UTF-8"), "{}", run.stderr);
-    assert_eq!(
-        std::fs::read(dir.path().join("m.py")).expect("there"),
-        latin
-    );
+    assert_eq!(std::fs::read(dir.path().join("m.py")).expect("there"), latin);
 }
 
 #[test]
@@ -255,31 +200,16 @@ fn a_diff_shows_the_change_and_changes_nothing() {
     let source = "def f():\n    '''Doc.'''\n    return 1\n";
     let dir = package(&[("m.py", source.as_bytes())]);
     let (repo, model) = (dir.path().display().to_string(), tiny("llama"));
-    let args = [
-        "complete", "--repo", &repo, "--symbol", "m:f", "--model", &model, "-n", "6",
-    ];
+    let args = ["complete", "--repo", &repo, "--symbol", "m:f", "--model", &model, "-n", "6"];
     let run = tether(
-        &[
-            &args[..],
-            &[
-                "--diff",
-                "--prompt-style",
-                "plain",
-                "--prompt-tokens-max",
-                "60",
-            ],
-        ]
-        .concat(),
+        &[&args[..], &["--diff", "--prompt-style", "plain", "--prompt-tokens-max", "60"]].concat(),
     );
     assert!(
         run.stdout.contains("--- a/m.py") && run.stdout.contains("-    return 1"),
         "{}",
         run.stdout
     );
-    assert_eq!(
-        std::fs::read_to_string(dir.path().join("m.py")).expect("there"),
-        source
-    );
+    assert_eq!(std::fs::read_to_string(dir.path().join("m.py")).expect("there"), source);
 }
 
 #[cfg(unix)]
@@ -303,11 +233,7 @@ fn files_that_cannot_be_analysed_are_named_and_the_others_are_used() {
     let run = tether(&["candidates", "--repo", &repo, "--at", &at, "--json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     for name in ["binary.py", "latin.py"] {
-        assert!(
-            run.stderr.contains(name),
-            "{name} is not named in {}",
-            run.stderr
-        );
+        assert!(run.stderr.contains(name), "{name} is not named in {}", run.stderr);
     }
     let json = run.json();
     let names = json["names"].as_array().expect("names");
@@ -317,10 +243,7 @@ fn files_that_cannot_be_analysed_are_named_and_the_others_are_used() {
 #[test]
 fn a_machine_without_python_is_told_and_served() {
     let at = after("stockroom/store.py", "return self.");
-    let run = run(
-        "candidates",
-        &["--at", &at, "--json", "--python", "/nonexistent/python"],
-    );
+    let run = run("candidates", &["--at", &at, "--json", "--python", "/nonexistent/python"]);
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     if run.code == 2 {
         assert!(run.stderr.contains("/nonexistent/python"), "{}", run.stderr);

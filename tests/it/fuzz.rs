@@ -1,11 +1,15 @@
 //! A short run of every fuzz target: real files with drawn damage, and drawn bytes.
 
+#[allow(unreachable_pub)] // shared with the fuzz crate
 #[path = "../../fuzz/bodies/gguf_file.rs"]
 mod gguf_file;
+#[allow(unreachable_pub)] // shared with the fuzz crate
 #[path = "../../fuzz/bodies/name_automaton.rs"]
 mod name_automaton;
+#[allow(unreachable_pub)] // shared with the fuzz crate
 #[path = "../../fuzz/bodies/python_lexer.rs"]
 mod python_lexer;
+#[allow(unreachable_pub)] // shared with the fuzz crate
 #[path = "../../fuzz/bodies/safetensors_file.rs"]
 mod safetensors_file;
 
@@ -61,14 +65,11 @@ fn a_damaged_gguf_file_is_an_error_or_readable() {
     let seed = data("gguf/llama-q4_0.gguf");
     assert!(gguf_file::run(&seed), "the seed itself is good");
     let mut draw = Draw(1);
-    let n_taken = (0..4000)
-        .filter(|_| gguf_file::run(&damaged(&seed, 6000, &mut draw)))
-        .count();
-    assert!(
-        (1..4000).contains(&n_taken),
-        "some damage is harmless, some is not: {n_taken}"
-    );
-    (0..500).for_each(|_| drop(gguf_file::run(&draw.bytes(200))));
+    let n_taken = (0..4000).filter(|_| gguf_file::run(&damaged(&seed, 6000, &mut draw))).count();
+    assert!((1..4000).contains(&n_taken), "some damage is harmless, some is not: {n_taken}");
+    (0..500).for_each(|_| {
+        let _ = gguf_file::run(&draw.bytes(200));
+    });
 }
 
 #[test]
@@ -76,36 +77,30 @@ fn a_damaged_safetensors_file_is_an_error_or_readable() {
     let seed = data("llama-tied/model-00002-of-00002.safetensors");
     assert!(safetensors_file::run(&seed), "the seed itself is good");
     let mut draw = Draw(2);
-    let n_taken = (0..4000)
-        .filter(|_| safetensors_file::run(&damaged(&seed, 900, &mut draw)))
-        .count();
-    assert!(
-        (1..4000).contains(&n_taken),
-        "some damage is harmless, some is not: {n_taken}"
-    );
-    (0..500).for_each(|_| drop(safetensors_file::run(&draw.bytes(200))));
+    let n_taken =
+        (0..4000).filter(|_| safetensors_file::run(&damaged(&seed, 900, &mut draw))).count();
+    assert!((1..4000).contains(&n_taken), "some damage is harmless, some is not: {n_taken}");
+    (0..500).for_each(|_| {
+        let _ = safetensors_file::run(&draw.bytes(200));
+    });
 }
 
 #[test]
 fn masks_of_drawn_names_and_vocabularies_follow_the_rule() {
     let mut draw = Draw(3);
-    let n_states: usize = (0..3000)
-        .map(|_| name_automaton::run(&draw.bytes(160)))
-        .sum();
-    assert!(
-        n_states > 3000,
-        "states beyond the first are reached: {n_states}"
-    );
+    let n_states: usize = (0..3000).map(|_| name_automaton::run(&draw.bytes(160))).sum();
+    assert!(n_states > 3000, "states beyond the first are reached: {n_states}");
 }
 
 #[test]
 fn the_lexer_takes_any_bytes() {
     let mut draw = Draw(4);
-    (0..500).for_each(|_| drop(python_lexer::run(&draw.bytes(300))));
+    (0..500).for_each(|_| {
+        let _ = python_lexer::run(&draw.bytes(300));
+    });
     // Text made of the pieces that change the lexer's state.
-    let pieces = [
-        "'", "\"\"\"", "f'{", "}", "#", "\n", "\\\n", "(", ")", "x.", "1.", "rb\"", "{{", " ",
-    ];
+    let pieces =
+        ["'", "\"\"\"", "f'{", "}", "#", "\n", "\\\n", "(", ")", "x.", "1.", "rb\"", "{{", " "];
     let mut n_places = 0;
     for _ in 0..2000 {
         let n = draw.below(24);

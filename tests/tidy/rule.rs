@@ -8,10 +8,7 @@ use crate::rust_text::{Complaint, Source, is_word, matching_brace, paths};
 use crate::table::*;
 
 pub(crate) fn level_of(folder: &str) -> Option<u32> {
-    LEVELS
-        .iter()
-        .find(|(_, names)| names.contains(&folder))
-        .map(|(level, _)| *level)
+    LEVELS.iter().find(|(_, names)| names.contains(&folder)).map(|(level, _)| *level)
 }
 
 /// A folder names only folders with a lower level, and reaches them from the crate root.
@@ -76,15 +73,11 @@ pub(crate) fn check_outside(sources: &[Source], dependencies: &[String]) -> Vec<
             )),
         }
     }
-    for source in sources
-        .iter()
-        .filter(|s| s.in_src() && s.folder().is_some())
-    {
+    for source in sources.iter().filter(|s| s.in_src() && s.folder().is_some()) {
         for path in paths(source).iter().filter(|p| !p.in_test) {
             let written = path.segments.join("::");
-            let crate_rule = places
-                .get(&path.segments[0])
-                .map(|allowed| (&path.segments[0], *allowed));
+            let crate_rule =
+                places.get(&path.segments[0]).map(|allowed| (&path.segments[0], *allowed));
             if let Some((name, allowed)) = crate_rule
                 && !source.is_in(allowed)
             {
@@ -119,11 +112,8 @@ pub(crate) fn check_outside(sources: &[Source], dependencies: &[String]) -> Vec<
 pub(crate) fn check_heads(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for source in sources.iter().filter(|s| s.in_src() && !s.is_test_file()) {
-        let head: Vec<&str> = source
-            .text
-            .lines()
-            .map_while(|line| line.strip_prefix("//!"))
-            .collect();
+        let head: Vec<&str> =
+            source.text.lines().map_while(|line| line.strip_prefix("//!")).collect();
         let first = head.first().map_or("", |line| line.trim());
         if first.len() < 10 || first.starts_with('#') {
             complaints.push(format!(
@@ -151,10 +141,7 @@ pub(crate) fn check_file_length(
         let test_lines: BTreeSet<usize> = {
             let tokens = source.tokens();
             let mut spans: Vec<(usize, usize)> = Vec::new();
-            for pair in tokens
-                .windows(2)
-                .filter(|pair| pair[0].in_test && pair[1].in_test)
-            {
+            for pair in tokens.windows(2).filter(|pair| pair[0].in_test && pair[1].in_test) {
                 spans.push((pair[0].line, pair[1].line));
             }
             spans.into_iter().flat_map(|(from, to)| from..=to).collect()
@@ -169,14 +156,10 @@ pub(crate) fn check_file_length(
                 "{}: {n_lines} lines, at most {FILE_LINES_MAX}; split it by concept",
                 source.path
             )),
-            Some(_) if n_lines <= FILE_LINES_MAX => complaints.push(format!(
-                "{}: {n_lines} lines now: take it off LONG_FILES",
-                source.path
-            )),
-            Some((_, max)) if n_lines > *max => complaints.push(format!(
-                "{}: grew to {n_lines} lines, LONG_FILES allows {max}",
-                source.path
-            )),
+            Some(_) if n_lines <= FILE_LINES_MAX => complaints
+                .push(format!("{}: {n_lines} lines now: take it off LONG_FILES", source.path)),
+            Some((_, max)) if n_lines > *max => complaints
+                .push(format!("{}: grew to {n_lines} lines, LONG_FILES allows {max}", source.path)),
             _ => {}
         }
     }
@@ -199,10 +182,8 @@ pub(crate) fn check_function_length(sources: &[Source], exceptions: &[&str]) -> 
             {
                 continue;
             }
-            let Some(open) = tokens[i..]
-                .iter()
-                .position(|t| t.text == "{" || t.text == ";")
-                .map(|at| i + at)
+            let Some(open) =
+                tokens[i..].iter().position(|t| t.text == "{" || t.text == ";").map(|at| i + at)
             else {
                 continue;
             };
@@ -223,9 +204,7 @@ pub(crate) fn check_function_length(sources: &[Source], exceptions: &[&str]) -> 
         }
     }
     for name in unseen {
-        complaints.push(format!(
-            "{name}: on LONG_FUNCTIONS but short or gone; take it off"
-        ));
+        complaints.push(format!("{name}: on LONG_FUNCTIONS but short or gone; take it off"));
     }
     complaints
 }
@@ -235,17 +214,12 @@ pub(crate) fn check_names(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for source in sources {
         // Kernels share device functions in one folder whose name the toolchain's users expect.
-        let parts = source
-            .path
-            .split('/')
-            .filter(|_| !source.path.starts_with("kernels/"));
+        let parts = source.path.split('/').filter(|_| !source.path.starts_with("kernels/"));
         for part in parts {
             let stem = part.split('.').next().unwrap_or(part);
             if EMPTY_NAMES.contains(&stem) {
-                complaints.push(format!(
-                    "{}: `{stem}` says nothing; name the concept",
-                    source.path
-                ));
+                complaints
+                    .push(format!("{}: `{stem}` says nothing; name the concept", source.path));
             }
         }
     }
@@ -256,21 +230,12 @@ pub(crate) fn check_names(sources: &[Source]) -> Vec<Complaint> {
 pub(crate) fn check_unsafe(sources: &[Source]) -> Vec<Complaint> {
     const OPEN: &str = "#![allow(unsafe_code)]";
     let mut complaints = Vec::new();
-    for source in sources
-        .iter()
-        .filter(|s| s.is_rust() && !s.path.starts_with("tests/tidy"))
-    {
+    for source in sources.iter().filter(|s| s.is_rust() && !s.path.starts_with("tests/tidy")) {
         let tokens = source.tokens();
         let uses = tokens.iter().find(|t| t.text == "unsafe");
-        let opens = source
-            .text
-            .lines()
-            .find(|line| line.trim_start().starts_with(OPEN));
+        let opens = source.text.lines().find(|line| line.trim_start().starts_with(OPEN));
         let opens_an_item = tokens.windows(6).find(|w| {
-            ["#", "[", "allow", "(", "unsafe_code"]
-                .iter()
-                .zip(*w)
-                .all(|(want, t)| *want == t.text)
+            ["#", "[", "allow", "(", "unsafe_code"].iter().zip(*w).all(|(want, t)| *want == t.text)
         });
         if let Some(token) = opens_an_item {
             complaints.push(format!(
@@ -283,24 +248,16 @@ pub(crate) fn check_unsafe(sources: &[Source]) -> Vec<Complaint> {
                 "{}:{}: `unsafe` in a file that does not open the lint",
                 source.path, token.line
             )),
-            (None, Some(_)) => complaints.push(format!(
-                "{}: opens `unsafe_code` and has no `unsafe`",
-                source.path
-            )),
+            (None, Some(_)) => {
+                complaints.push(format!("{}: opens `unsafe_code` and has no `unsafe`", source.path))
+            }
             (Some(_), Some(line)) => {
-                let reason = line
-                    .split_once("//")
-                    .map_or("", |(_, reason)| reason.trim());
+                let reason = line.split_once("//").map_or("", |(_, reason)| reason.trim());
                 if reason.len() < 10 {
-                    complaints.push(format!(
-                        "{}: opens `unsafe_code` without a reason",
-                        source.path
-                    ));
+                    complaints
+                        .push(format!("{}: opens `unsafe_code` without a reason", source.path));
                 }
-                if !UNSAFE_PLACES
-                    .iter()
-                    .any(|place| source.path.starts_with(place))
-                {
+                if !UNSAFE_PLACES.iter().any(|place| source.path.starts_with(place)) {
                     complaints.push(format!(
                         "{}: `unsafe` is for {}",
                         source.path,
@@ -323,11 +280,7 @@ pub(crate) fn check_leftovers(sources: &[Source]) -> Vec<Complaint> {
         concat!("/wo", "rk/"),
         concat!("C:", "\\Users"),
     ];
-    let promises = [
-        concat!("TO", "DO"),
-        concat!("FIX", "ME"),
-        concat!("XX", "X:"),
-    ];
+    let promises = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
     let mut complaints = Vec::new();
     for source in sources {
         for (i, line) in source.text.lines().enumerate() {
@@ -372,11 +325,7 @@ pub(crate) fn folder_table(sources: &[Source], dependencies: &[String]) -> Strin
                 continue;
             };
             let mut what = String::new();
-            for line in source
-                .text
-                .lines()
-                .map_while(|line| line.strip_prefix("//!"))
-            {
+            for line in source.text.lines().map_while(|line| line.strip_prefix("//!")) {
                 if line.trim().is_empty() {
                     break;
                 }
@@ -392,12 +341,8 @@ pub(crate) fn folder_table(sources: &[Source], dependencies: &[String]) -> Strin
                 .map(|(name, _)| format!("`{name}`"))
                 .collect();
             let what = what.trim().trim_end_matches('.').replace('|', "\\|");
-            writeln!(
-                table,
-                "| {level} | `src/{name}/` | {what} | {} |",
-                crates.join(", ")
-            )
-            .expect("writing to a string");
+            writeln!(table, "| {level} | `src/{name}/` | {what} | {} |", crates.join(", "))
+                .expect("writing to a string");
         }
     }
     table

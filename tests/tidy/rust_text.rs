@@ -29,10 +29,7 @@ pub(crate) struct PathUse {
 
 impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }
+        Self { path: path.to_owned(), text: text.to_owned() }
     }
 
     pub(crate) fn is_rust(&self) -> bool {
@@ -102,11 +99,7 @@ pub(crate) fn lex(text: &str) -> Vec<Token> {
             i = end_of_block_comment(bytes, i);
         } else if let Some(end) = end_of_string(bytes, i) {
             i = end;
-            tokens.push(Token {
-                text: "\"\"".to_owned(),
-                line: first_line,
-                in_test: false,
-            });
+            tokens.push(Token { text: "\"\"".to_owned(), line: first_line, in_test: false });
         } else if c == b'\'' {
             i = end_of_quote(text, i);
         } else if c.is_ascii_alphanumeric() || c == b'_' || c >= 0x80 {
@@ -115,26 +108,14 @@ pub(crate) fn lex(text: &str) -> Vec<Token> {
             {
                 i += 1;
             }
-            tokens.push(Token {
-                text: text[start..i].to_owned(),
-                line,
-                in_test: false,
-            });
+            tokens.push(Token { text: text[start..i].to_owned(), line, in_test: false });
         } else if text[i..].starts_with("::") {
             i += 2;
-            tokens.push(Token {
-                text: "::".to_owned(),
-                line,
-                in_test: false,
-            });
+            tokens.push(Token { text: "::".to_owned(), line, in_test: false });
         } else {
             i += 1;
             if !c.is_ascii_whitespace() {
-                tokens.push(Token {
-                    text: (c as char).to_string(),
-                    line,
-                    in_test: false,
-                });
+                tokens.push(Token { text: (c as char).to_string(), line, in_test: false });
             }
         }
         line += bytes[start..i].iter().filter(|&&b| b == b'\n').count();
@@ -195,21 +176,11 @@ pub(crate) fn end_of_quote(text: &str, start: usize) -> usize {
     match chars.next() {
         Some((_, '\\')) => {
             chars.next();
-            chars
-                .find(|&(_, c)| c == '\'')
-                .map_or(text.len(), |(at, _)| start + 1 + at + 1)
+            chars.find(|&(_, c)| c == '\'').map_or(text.len(), |(at, _)| start + 1 + at + 1)
         }
         Some((_, c)) => match chars.next() {
             Some((at, '\'')) => start + 1 + at + 1,
-            _ => {
-                start
-                    + 1
-                    + if c.is_alphabetic() || c == '_' {
-                        0
-                    } else {
-                        c.len_utf8()
-                    }
-            }
+            _ => start + 1 + if c.is_alphabetic() || c == '_' { 0 } else { c.len_utf8() },
         },
         None => text.len(),
     }
@@ -224,10 +195,8 @@ pub(crate) fn mark_test_modules(tokens: &mut [Token]) {
             continue;
         }
         let rest = i + marker.len();
-        let open = tokens[rest..]
-            .iter()
-            .position(|t| t.text == "{" || t.text == ";")
-            .map(|at| rest + at);
+        let open =
+            tokens[rest..].iter().position(|t| t.text == "{" || t.text == ";").map(|at| rest + at);
         let end = match open {
             Some(open) if tokens[open].text == "{" => matching_brace(tokens, open),
             Some(semicolon) => semicolon,
@@ -273,9 +242,7 @@ pub(crate) fn paths(source: &Source) -> Vec<PathUse> {
             continue;
         }
         let starts_path = is_word(&tokens[i].text)
-            && !i
-                .checked_sub(1)
-                .is_some_and(|p| matches!(tokens[p].text.as_str(), "::" | "."));
+            && !i.checked_sub(1).is_some_and(|p| matches!(tokens[p].text.as_str(), "::" | "."));
         let in_use = i > 0 && tokens[i - 1].text == "use";
         if starts_path && (in_use || tokens.get(i + 1).is_some_and(|t| t.text == "::")) {
             let depth = source.module_depth() + open_modules.len();

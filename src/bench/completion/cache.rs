@@ -39,10 +39,7 @@ impl CacheWriter {
             path: path.to_owned(),
             problem,
         })?;
-        let mut writer = Self {
-            path: path.to_owned(),
-            out: BufWriter::new(file),
-        };
+        let mut writer = Self { path: path.to_owned(), out: BufWriter::new(file) };
         writer.line(head)?;
         Ok(writer)
     }
@@ -75,11 +72,8 @@ pub fn read_cache(
     path: &Path,
     positions: &Positions,
 ) -> Result<(CacheHead, Vec<Outcome>), CompletionBenchError> {
-    let cannot = |problem| CompletionBenchError::File {
-        what: "read",
-        path: path.to_owned(),
-        problem,
-    };
+    let cannot =
+        |problem| CompletionBenchError::File { what: "read", path: path.to_owned(), problem };
     let mut lines = BufReader::new(File::open(path).map_err(cannot)?).lines();
     let damaged = |line, what, problem: serde_json::Error| CompletionBenchError::Line {
         path: path.to_owned(),
@@ -87,16 +81,10 @@ pub fn read_cache(
         what,
         problem: problem.to_string(),
     };
-    let first = lines
-        .next()
-        .transpose()
-        .map_err(cannot)?
-        .unwrap_or_default();
+    let first = lines.next().transpose().map_err(cannot)?.unwrap_or_default();
     let head: CacheHead = serde_json::from_str(&first).map_err(|e| damaged(1, "head", e))?;
     if head.positions_sha256 != positions.sha256 {
-        return Err(CompletionBenchError::OtherPositions {
-            path: path.to_owned(),
-        });
+        return Err(CompletionBenchError::OtherPositions { path: path.to_owned() });
     }
     let mut outcomes = Vec::new();
     for (i, line) in lines.enumerate() {

@@ -72,10 +72,7 @@ impl Positions {
             path: path.to_owned(),
             problem,
         })?;
-        let lines = text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty());
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let parse = |(i, line): (usize, &str)| {
             serde_json::from_str(line).map_err(|problem| CompletionBenchError::Line {
                 path: path.to_owned(),
@@ -114,11 +111,7 @@ impl Overlay {
             problem,
         })?;
         let (offset, end) = (position.offset_byte, position.span_byte.1);
-        let parts = (
-            whole.get(..offset),
-            whole.get(offset..end),
-            whole.get(end..),
-        );
+        let parts = (whole.get(..offset), whole.get(offset..end), whole.get(end..));
         let (Some(before), Some(cut), Some(after)) = parts else {
             return Err(stale(path, position));
         };
@@ -131,9 +124,5 @@ impl Overlay {
 }
 
 fn stale(path: PathBuf, position: &Position) -> CompletionBenchError {
-    CompletionBenchError::Stale {
-        path,
-        name: position.name.clone(),
-        offset: position.offset_byte,
-    }
+    CompletionBenchError::Stale { path, name: position.name.clone(), offset: position.offset_byte }
 }

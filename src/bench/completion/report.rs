@@ -345,10 +345,7 @@ impl Threshold {
 
     /// The thresholds that a report misses. A row that is not there is missed too.
     pub fn check(thresholds: &[Self], report: &Report) -> Vec<Missed> {
-        thresholds
-            .iter()
-            .filter_map(|t| t.missed_by(report))
-            .collect()
+        thresholds.iter().filter_map(|t| t.missed_by(report)).collect()
     }
 
     fn missed_by(&self, report: &Report) -> Option<Missed> {

@@ -52,10 +52,7 @@ pub fn run(
     let mut warm_file: Option<&Path> = None;
     for position in &positions.positions {
         let overlay = Overlay::new(&config.projects, position)?;
-        if tool
-            .as_ref()
-            .is_none_or(|(package, _)| *package != position.package)
-        {
+        if tool.as_ref().is_none_or(|(package, _)| *package != position.package) {
             let project = config.projects.join(&position.package);
             let started = start(&project).map_err(|problem| CompletionBenchError::Tool {
                 package: position.package.clone(),

@@ -17,14 +17,8 @@ impl CandidateSource for Told {
     }
 
     fn candidates(&mut self, query: &Query<'_>) -> Candidates {
-        assert!(
-            !query.text.contains("cut_away"),
-            "what follows the cursor is shown"
-        );
-        assert!(
-            query.text.contains("kept"),
-            "what follows the function is cut"
-        );
+        assert!(!query.text.contains("cut_away"), "what follows the cursor is shown");
+        assert!(query.text.contains("kept"), "what follows the function is cut");
         let line = query.text.lines().find_map(|l| l.strip_prefix("# names:"));
         let names = line.unwrap_or_default().split_whitespace();
         Candidates {
@@ -55,11 +49,7 @@ fn project() -> (tempfile::TempDir, Positions) {
             r#"{{"package":"toy","file":"toy/toy/m.py","offset_byte":{at},"kind":"{kind}","ctx":"load","receiver":null,"name":"{name}","own_class":false,"own":null,"forward":false,"function":"f","span_byte":[{start},{end}]}}"#
         )
     };
-    let lines = [
-        line("x", "name"),
-        line("append", "member"),
-        line("y", "name"),
-    ];
+    let lines = [line("x", "name"), line("append", "member"), line("y", "name")];
     let path = dir.path().join("positions.jsonl");
     fs::write(&path, lines.join("\n")).expect("written");
     let positions = Positions::read(&path).expect("positions");
@@ -67,10 +57,7 @@ fn project() -> (tempfile::TempDir, Positions) {
 }
 
 fn config(dir: &Path) -> RunConfig {
-    RunConfig {
-        projects: dir.to_owned(),
-        call_ms_max: 1000,
-    }
+    RunConfig { projects: dir.to_owned(), call_ms_max: 1000 }
 }
 
 #[track_caller]
@@ -89,15 +76,7 @@ fn a_closed_answer_without_the_true_name_is_false() {
     let names = report.row("toy", Slice::Name).expect("a row");
     assert_eq!((names.n, names.offered, names.false_closed), (2, 0, 2));
     let every = report.row(ALL, Slice::Every).expect("a row");
-    assert_eq!(
-        (
-            every.n,
-            every.closed,
-            every.functions,
-            every.functions_forbidden
-        ),
-        (3, 3, 1, 1)
-    );
+    assert_eq!((every.n, every.closed, every.functions, every.functions_forbidden), (3, 3, 1, 1));
 }
 
 #[test]
@@ -114,10 +93,8 @@ fn thresholds_fail_on_the_side_where_a_measure_gets_worse() {
     let csv = "package,slice,measure,bound\nALL,member,offered_rate,1\nALL,name,offered_rate,0.5\n\
                toy,every,false_closed_rate,0.003\nALL,member,ms_max,5000\nALL,keyword,known_rate,0\n";
     let thresholds = Threshold::read_csv(Path::new("t.csv"), csv).expect("thresholds");
-    let missed: Vec<String> = Threshold::check(&thresholds, &report)
-        .into_iter()
-        .map(|m| m.0)
-        .collect();
+    let missed: Vec<String> =
+        Threshold::check(&thresholds, &report).into_iter().map(|m| m.0).collect();
     assert_eq!(
         missed,
         [
@@ -126,17 +103,9 @@ fn thresholds_fail_on_the_side_where_a_measure_gets_worse() {
             "ALL keyword: no positions",
         ]
     );
-    for bad in [
-        "x",
-        "ALL,member,offered_rate,much",
-        "ALL,sky,ms_p50,1",
-        "ALL,name,ms_p50,NaN",
-    ] {
+    for bad in ["x", "ALL,member,offered_rate,much", "ALL,sky,ms_p50,1", "ALL,name,ms_p50,NaN"] {
         let csv = format!("head\n{bad}\n");
-        assert!(
-            Threshold::read_csv(Path::new("t.csv"), &csv).is_err(),
-            "{bad}"
-        );
+        assert!(Threshold::read_csv(Path::new("t.csv"), &csv).is_err(), "{bad}");
     }
 }
 
@@ -155,10 +124,7 @@ fn the_csv_has_one_line_for_each_row_and_as_many_fields_as_its_head() {
     let csv = report(Answer::Open).to_csv();
     let n_fields: Vec<usize> = csv.lines().map(|l| l.split(',').count()).collect();
     assert_eq!(n_fields, [17; 7]);
-    assert!(
-        csv.contains("\ntoy,member,1,1,1.0000,0,1,0,0,1.0000,0,0.0000,1,0,"),
-        "{csv}"
-    );
+    assert!(csv.contains("\ntoy,member,1,1,1.0000,0,1,0,0,1.0000,0,0.0000,1,0,"), "{csv}");
 }
 
 #[test]
@@ -181,13 +147,8 @@ fn kept_answers_are_read_back_and_belong_to_their_positions() {
         version: "1".to_owned(),
         positions_sha256: positions.sha256.clone(),
     };
-    let outcome = Outcome {
-        answer: "open".to_owned(),
-        offered: true,
-        n_names: 2,
-        ms: 0.25,
-        reason: None,
-    };
+    let outcome =
+        Outcome { answer: "open".to_owned(), offered: true, n_names: 2, ms: 0.25, reason: None };
     let mut writer = CacheWriter::create(&path, &head).expect("a file");
     writer.add(&outcome).expect("written");
     writer.add(&outcome).expect("written");
@@ -200,15 +161,9 @@ fn kept_answers_are_read_back_and_belong_to_their_positions() {
     assert_eq!(read_cache(&path, &positions).expect("a cache").1, [outcome]);
     fs::write(&path, whole.replace("\"open\"", "7")).expect("written");
     assert!(read_cache(&path, &positions).is_err());
-    let other = Positions {
-        sha256: "0".to_owned(),
-        ..positions
-    };
+    let other = Positions { sha256: "0".to_owned(), ..positions };
     fs::write(&path, whole).expect("written");
-    assert!(matches!(
-        read_cache(&path, &other),
-        Err(CompletionBenchError::OtherPositions { .. })
-    ));
+    assert!(matches!(read_cache(&path, &other), Err(CompletionBenchError::OtherPositions { .. })));
 }
 
 #[test]

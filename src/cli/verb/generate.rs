@@ -19,12 +19,7 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     model: ModelArgs,
     /// The text to go on from; `-` reads standard input.
-    #[arg(
-        long,
-        short,
-        value_name = "TEXT",
-        required_unless_present = "prompt_file"
-    )]
+    #[arg(long, short, value_name = "TEXT", required_unless_present = "prompt_file")]
     prompt: Option<String>,
     /// Read the prompt from a file.
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
@@ -50,10 +45,7 @@ pub(in crate::cli) struct Args {
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     let text = read_prompt(args)?;
-    anyhow::ensure!(
-        !text.is_empty(),
-        "the prompt is empty; give some text to go on from"
-    );
+    anyhow::ensure!(!text.is_empty(), "the prompt is empty; give some text to go on from");
     let prompt = if args.chat {
         let system = args.system.iter().map(|s| Message::new("system", s));
         Prompt::Chat(system.chain([Message::new("user", text)]).collect())

@@ -30,18 +30,10 @@ pub(in crate::cli) struct Args {
 }
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
-    anyhow::ensure!(
-        args.prompt_tokens > 0,
-        "--prompt-tokens is 0; at least 1 is needed"
-    );
-    anyhow::ensure!(
-        args.gen_tokens > 0,
-        "--gen-tokens is 0; at least 1 is needed"
-    );
+    anyhow::ensure!(args.prompt_tokens > 0, "--prompt-tokens is 0; at least 1 is needed");
+    anyhow::ensure!(args.gen_tokens > 0, "--gen-tokens is 0; at least 1 is needed");
     anyhow::ensure!(args.reps > 0, "--reps is 0; at least 1 is needed");
-    let mut model = args
-        .model
-        .load_for(env, args.prompt_tokens.saturating_add(args.gen_tokens))?;
+    let mut model = args.model.load_for(env, args.prompt_tokens.saturating_add(args.gen_tokens))?;
     let vocab = model.tokenizer().len().min(30_000);
     let config = ProfileConfig {
         prompt: prompt_ids(args.prompt_tokens, vocab),

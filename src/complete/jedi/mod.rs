@@ -176,20 +176,15 @@ impl Jedi {
         let limit = Duration::from_millis(self.config.start_ms_max + self.config.hang_ms_max);
         // An empty queue has room.
         let _ = process.ask(READY_ID, &json(&setup), Instant::now() + limit);
-        Ok(Running {
-            process,
-            is_starting: true,
-            abandoned: None,
-        })
+        Ok(Running { process, is_starting: true, abandoned: None })
     }
 
     fn accept_ready(&mut self, running: &mut Running, reply: Reply) -> Result<(), CompleteError> {
         if let Some(problem) = reply.error {
             return Err(match reply.kind.as_deref() {
-                Some("no_jedi") => CompleteError::NoJedi {
-                    python: self.config.python.clone(),
-                    problem,
-                },
+                Some("no_jedi") => {
+                    CompleteError::NoJedi { python: self.config.python.clone(), problem }
+                }
                 Some("environment") => CompleteError::Environment {
                     environment: self
                         .config
@@ -374,10 +369,7 @@ impl CandidateSource for Jedi {
 
 fn route(message: Vec<u8>) -> Route<Reply> {
     match serde_json::from_slice::<Reply>(&message) {
-        Ok(message) => Route::Forward {
-            id: message.id.unwrap_or(READY_ID),
-            message,
-        },
+        Ok(message) => Route::Forward { id: message.id.unwrap_or(READY_ID), message },
         Err(problem) => Route::Garbage(format!("it wrote no answer: {problem}")),
     }
 }

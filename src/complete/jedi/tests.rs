@@ -49,10 +49,8 @@ while True:
 
 fn python() -> Option<PathBuf> {
     let python = PathBuf::from("python3");
-    let found = Command::new(&python)
-        .args(["-c", "pass"])
-        .output()
-        .is_ok_and(|o| o.status.success());
+    let found =
+        Command::new(&python).args(["-c", "pass"]).output().is_ok_and(|o| o.status.success());
     if !found {
         eprintln!("skipped: no python3");
     }
@@ -86,10 +84,7 @@ fn ask(jedi: &mut Jedi, text: &str, within_ms: u64) -> Candidates {
         deadline,
     });
     let late = Instant::now().saturating_duration_since(deadline);
-    assert!(
-        late < Duration::from_millis(400),
-        "{late:?} after the deadline"
-    );
+    assert!(late < Duration::from_millis(400), "{late:?} after the deadline");
     candidates
 }
 
@@ -146,10 +141,7 @@ fn a_late_answer_is_not_taken_for_the_next_question() {
     let next = ask(&mut jedi, "names: new\nx.", 5000);
     assert_eq!(names(&next), ["new"]);
     let counters = jedi.counters();
-    assert_eq!(
-        (counters.timed_out, counters.late, counters.restarts),
-        (1, 1, 0)
-    );
+    assert_eq!((counters.timed_out, counters.late, counters.restarts), (1, 1, 0));
 }
 
 #[test]
@@ -178,10 +170,7 @@ fn a_hung_server_is_killed_though_nobody_asks_again_and_comes_back() {
         recovers(&mut jedi);
     }
     let counters = jedi.counters();
-    assert_eq!(
-        (counters.hangs, counters.crashes, counters.restarts),
-        (2, 0, 2)
-    );
+    assert_eq!((counters.hangs, counters.crashes, counters.restarts), (2, 0, 2));
 }
 
 #[test]
@@ -265,10 +254,7 @@ fn calls_between_restarts_return_at_once_and_restarts_are_bounded() {
 fn starting_says_what_is_missing() {
     let missing = Jedi::start(config(PathBuf::from("/nonexistent/python")));
     let text = missing.err().expect("no such program").to_string();
-    assert!(
-        text.contains("/nonexistent/python") && text.contains("install"),
-        "{text}"
-    );
+    assert!(text.contains("/nonexistent/python") && text.contains("install"), "{text}");
 
     let Some(python) = python() else { return };
     let start = |server| match Jedi::start_with(config(python.clone()), server) {
@@ -295,11 +281,7 @@ fn starting_says_what_is_missing() {
 #[test]
 fn a_cursor_where_no_name_can_stand_is_not_even_asked() {
     let Some(mut jedi) = fake(FAKE) else { return };
-    for text in [
-        "names: a\n# see os.",
-        "names: a\nx = 3.",
-        "names: a\nx = 'os.",
-    ] {
+    for text in ["names: a\n# see os.", "names: a\nx = 3.", "names: a\nx = 'os."] {
         assert_eq!(ask(&mut jedi, text, 5000).answer, Answer::Unknown, "{text}");
     }
     let outside = Query {
@@ -354,33 +336,19 @@ fn check(files: &[(&str, &str)], marked: &str, want: &[&str], ban: &[&str]) {
     for name in ban {
         assert!(!offered.contains(name), "{name} is in {offered:?}");
     }
-    let right = if offered.is_empty() {
-        Answer::Unknown
-    } else {
-        Answer::Open
-    };
+    let right = if offered.is_empty() { Answer::Unknown } else { Answer::Open };
     assert_eq!(candidates.answer, right);
 }
 
 #[test]
 fn real_jedi_sees_the_text_being_written_not_the_file_on_disk() {
     let disk = [("main.py", "class A:\n    def old_name(self): ...\nA().\n")];
-    check(
-        &disk,
-        "class A:\n    def new_name(self): ...\nA().|\n",
-        &["new_name"],
-        &["old_name"],
-    );
+    check(&disk, "class A:\n    def new_name(self): ...\nA().|\n", &["new_name"], &["old_name"]);
 }
 
 #[test]
 fn real_jedi_counts_columns_in_characters() {
-    check(
-        &[],
-        "class Z:\n    def go(self): ...\nz = Z()\ns = '🦀é'; z.|",
-        &["go"],
-        &[],
-    );
+    check(&[], "class Z:\n    def go(self): ...\nz = Z()\ns = '🦀é'; z.|", &["go"], &[]);
     check(&[], "\u{feff}import os; os.pa|", &["path"], &["sep"]);
     check(&[], "import os\r\nx = 1\ros.|\r\n", &["path"], &[]);
 }
@@ -398,12 +366,7 @@ fn real_jedi_is_exact_in_case_and_gives_no_equals_signs_or_keywords() {
 
 #[test]
 fn real_jedi_normalises_names() {
-    check(
-        &[],
-        "class A:\n    \u{fb01}eld = 1\nA.|",
-        &["field"],
-        &["\u{fb01}eld"],
-    );
+    check(&[], "class A:\n    \u{fb01}eld = 1\nA.|", &["field"], &["\u{fb01}eld"]);
     check(&[], "class A:\n    field = 1\nA.\u{fb01}|", &["field"], &[]);
 }
 

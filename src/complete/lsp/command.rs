@@ -10,10 +10,7 @@ use super::super::CompleteError;
 /// # Errors
 /// When the command is empty or a quote is not closed.
 pub(super) fn split(command: &str) -> Result<Vec<String>, CompleteError> {
-    let bad = |problem| CompleteError::BadCommand {
-        command: command.to_owned(),
-        problem,
-    };
+    let bad = |problem| CompleteError::BadCommand { command: command.to_owned(), problem };
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -60,10 +57,7 @@ mod tests {
     #[test]
     fn words_are_split_as_in_a_shell_without_being_run() {
         check("ty server", Ok(&["ty", "server"]));
-        check(
-            "  a  'b c' \"d \\\" e\" f\\ g ''",
-            Ok(&["a", "b c", "d \" e", "f g", ""]),
-        );
+        check("  a  'b c' \"d \\\" e\" f\\ g ''", Ok(&["a", "b c", "d \" e", "f g", ""]));
         check("x $HOME|y *", Ok(&["x", "$HOME|y", "*"]));
     }
 

@@ -49,11 +49,7 @@ impl Documents {
             let params = json!({"textDocument": {"uri": uri(&oldest.path)}});
             told.push(("textDocument/didClose", params));
         }
-        let document = Document {
-            path: path.to_owned(),
-            version: 1,
-            text_hash,
-        };
+        let document = Document { path: path.to_owned(), version: 1, text_hash };
         let item = json!({"uri": uri(path), "languageId": language_id(path), "version": document.version, "text": text});
         told.push(("textDocument/didOpen", json!({"textDocument": item})));
         self.0.push(document);
@@ -92,26 +88,11 @@ mod tests {
     fn the_least_recently_used_document_is_closed_when_there_are_too_many() {
         let documents = &mut Documents::default();
         for i in 0..LSP_DOCUMENTS_MAX {
-            check(
-                documents,
-                &format!("/{i}.py"),
-                "",
-                &["textDocument/didOpen"],
-            );
+            check(documents, &format!("/{i}.py"), "", &["textDocument/didOpen"]);
         }
         check(documents, "/0.py", "", &[]);
-        check(
-            documents,
-            "/new.py",
-            "",
-            &["textDocument/didClose", "textDocument/didOpen"],
-        );
+        check(documents, "/new.py", "", &["textDocument/didClose", "textDocument/didOpen"]);
         check(documents, "/0.py", "", &[]);
-        check(
-            documents,
-            "/1.py",
-            "",
-            &["textDocument/didClose", "textDocument/didOpen"],
-        );
+        check(documents, "/1.py", "", &["textDocument/didClose", "textDocument/didOpen"]);
     }
 }

@@ -53,10 +53,7 @@ impl Encoding {
         let line = index.position(text, offset).line - 1;
         let before = &text[index.line_start(line as usize)..offset];
         let character: usize = before.chars().map(|c| self.width(c)).sum();
-        Position {
-            line,
-            character: u32::try_from(character).unwrap_or(u32::MAX),
-        }
+        Position { line, character: u32::try_from(character).unwrap_or(u32::MAX) }
     }
 
     /// The byte offset of a position; `None` when it is not in the text or inside a character.

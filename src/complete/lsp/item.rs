@@ -63,11 +63,7 @@ pub(super) struct Around<'a> {
 /// Names sorted, unique and beginning with what is typed, and how many items gave none.
 pub(super) fn candidates(items: &[Item], around: &Around<'_>) -> (Vec<Candidate>, u64) {
     let raw = &around.text[around.typed.start_byte..around.offset];
-    let prefix = if around.is_python {
-        &around.typed.prefix
-    } else {
-        raw
-    };
+    let prefix = if around.is_python { &around.typed.prefix } else { raw };
     let mut names: Vec<Candidate> = items
         .iter()
         .filter_map(|item| candidate(item, around))
@@ -82,17 +78,10 @@ pub(super) fn candidates(items: &[Item], around: &Around<'_>) -> (Vec<Candidate>
 
 fn candidate(item: &Item, around: &Around<'_>) -> Option<Candidate> {
     let kind = kind_of(item.kind)?;
-    if item
-        .additional_text_edits
-        .as_ref()
-        .is_some_and(|e| !e.is_empty())
-    {
+    if item.additional_text_edits.as_ref().is_some_and(|e| !e.is_empty()) {
         return None;
     }
-    let edited = item
-        .text_edit
-        .as_ref()
-        .and_then(|edit| around.whole_name(edit));
+    let edited = item.text_edit.as_ref().and_then(|edit| around.whole_name(edit));
     let written = edited.or_else(|| item.insert_text.clone());
     let name = match &written {
         Some(text) if item.insert_text_format == Some(2) => first_name(&plain_part(text)),
@@ -105,11 +94,7 @@ fn candidate(item: &Item, around: &Around<'_>) -> Option<Candidate> {
         true => name.nfkc().collect(),
         false => name,
     };
-    let kind = if is_keyword {
-        CandidateKind::Keyword
-    } else {
-        kind
-    };
+    let kind = if is_keyword { CandidateKind::Keyword } else { kind };
     (is_name(&name) && name.len() <= CANDIDATE_BYTES_MAX)
         .then(|| Candidate::new(name, kind, Origin::Unknown))
 }
@@ -239,10 +224,8 @@ mod tests {
             is_python: !marked.contains("//js"),
         };
         let (names, n_dropped) = candidates(&completions.items, &around);
-        let got: Vec<String> = names
-            .iter()
-            .map(|c| format!("{}:{}", c.name, c.kind.as_str()))
-            .collect();
+        let got: Vec<String> =
+            names.iter().map(|c| format!("{}:{}", c.name, c.kind.as_str())).collect();
         assert_eq!(got, expected);
         assert_eq!(n_dropped as usize, completions.items.len() - names.len());
     }
@@ -255,21 +238,9 @@ mod tests {
             &format!(r#"[{{"label":"zzz","kind":2,"textEdit":{edit}}}]"#),
             &["append:method"],
         );
-        check(
-            "x.a|",
-            r#"[{"label":"zzz","kind":2,"insertText":"append"}]"#,
-            &["append:method"],
-        );
-        check(
-            "x.a|",
-            r#"[{"label":"append(object)","kind":2}]"#,
-            &["append:method"],
-        );
-        check(
-            "x.a|",
-            r#"{"isIncomplete":true,"items":[{"label":"append"}]}"#,
-            &["append:unknown"],
-        );
+        check("x.a|", r#"[{"label":"zzz","kind":2,"insertText":"append"}]"#, &["append:method"]);
+        check("x.a|", r#"[{"label":"append(object)","kind":2}]"#, &["append:method"]);
+        check("x.a|", r#"{"isIncomplete":true,"items":[{"label":"append"}]}"#, &["append:unknown"]);
         check("x.a|", "null", &[]);
     }
 
@@ -289,11 +260,7 @@ mod tests {
 
     #[test]
     fn snippets_call_parentheses_and_equals_signs_are_cut() {
-        check(
-            "f(|",
-            r#"[{"label":"width=","kind":6}]"#,
-            &["width:keyword"],
-        );
+        check("f(|", r#"[{"label":"width=","kind":6}]"#, &["width:keyword"]);
         check(
             "x.|",
             r#"[{"label":"go","kind":2,"insertTextFormat":2,"insertText":"go(${1:a}, $2)$0"}]"#,
@@ -309,11 +276,7 @@ mod tests {
             r#"[{"label":"$el","kind":6,"insertTextFormat":2,"insertText":"\\$el"}]"#,
             &["$el:variable"],
         );
-        check(
-            "|",
-            r#"[{"label":"println!(…)","kind":3}]"#,
-            &["println:function"],
-        );
+        check("|", r#"[{"label":"println!(…)","kind":3}]"#, &["println:function"]);
     }
 
     #[test]
@@ -336,16 +299,8 @@ mod tests {
             r#"[{"label":"share"},{"label":"Shade"},{"label":"shard"},{"label":"shard","kind":2}]"#,
             &["shard:method", "share:unknown"],
         );
-        check(
-            "x.|",
-            "[{\"label\":\"\u{fb01}eld\",\"kind\":5}]",
-            &["field:attribute"],
-        );
-        check(
-            "//js\nx.|",
-            "[{\"label\":\"\u{fb01}eld\",\"kind\":5}]",
-            &["\u{fb01}eld:attribute"],
-        );
+        check("x.|", "[{\"label\":\"\u{fb01}eld\",\"kind\":5}]", &["field:attribute"]);
+        check("//js\nx.|", "[{\"label\":\"\u{fb01}eld\",\"kind\":5}]", &["\u{fb01}eld:attribute"]);
     }
 
     #[test]
@@ -360,10 +315,7 @@ mod tests {
     #[test]
     fn another_shape_is_an_error() {
         for shape in ["7", "\"x\"", r#"[{"kind":2}]"#, r#"{"items":7}"#, "[[]]"] {
-            assert!(
-                serde_json::from_str::<Completions>(shape).is_err(),
-                "{shape}"
-            );
+            assert!(serde_json::from_str::<Completions>(shape).is_err(), "{shape}");
         }
     }
 

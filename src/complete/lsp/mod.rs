@@ -165,13 +165,8 @@ impl Lsp {
 
     fn spawn(&mut self) -> Result<Running, CompleteError> {
         let mut command = Command::new(&self.words[0]);
-        command
-            .args(&self.words[1..])
-            .current_dir(&self.config.root);
-        let (settings, folders) = (
-            self.config.settings.clone(),
-            wire::folders(&self.config.root),
-        );
+        command.args(&self.words[1..]).current_dir(&self.config.root);
+        let (settings, folders) = (self.config.settings.clone(), wire::folders(&self.config.root));
         let process = Process::spawn(command, Framing::Headers, move |frame| {
             wire::route(frame, &settings, &folders)
         });
@@ -215,14 +210,8 @@ impl Lsp {
         let told: Initialized = wire::result(&response.frame).map_err(|problem| {
             self.start_failed(format!("its capabilities are none: {problem}"))
         })?;
-        if !told
-            .capabilities
-            .completion_provider
-            .is_some_and(|p| p.is_object())
-        {
-            return Err(CompleteError::NoCompletion {
-                tool: self.name.clone(),
-            });
+        if !told.capabilities.completion_provider.is_some_and(|p| p.is_object()) {
+            return Err(CompleteError::NoCompletion { tool: self.name.clone() });
         }
         self.version = told.server_info.map_or_else(String::new, |info| {
             format!("{} {}", info.name, info.version.unwrap_or_default())
@@ -241,10 +230,7 @@ impl Lsp {
     }
 
     fn start_failed(&self, problem: String) -> CompleteError {
-        CompleteError::StartFailed {
-            tool: self.name.clone(),
-            problem,
-        }
+        CompleteError::StartFailed { tool: self.name.clone(), problem }
     }
 
     fn ask(
@@ -273,10 +259,7 @@ impl Lsp {
     fn restart(&mut self) -> Result<Running, NoReply> {
         let now = Instant::now();
         if !self.restarts.may_start(now) {
-            return Err(NoReply::Failed(format!(
-                "{} waits to be restarted",
-                self.name
-            )));
+            return Err(NoReply::Failed(format!("{} waits to be restarted", self.name)));
         }
         self.counters.restarts += 1;
         self.spawn().map_err(|problem| {
@@ -422,12 +405,7 @@ impl Lsp {
             true => "the language server lists a part of the names",
             false => "a language server's lists are not complete",
         };
-        Candidates {
-            answer: Answer::Open,
-            names,
-            start_byte,
-            reason: Some(Arc::from(reason)),
-        }
+        Candidates { answer: Answer::Open, names, start_byte, reason: Some(Arc::from(reason)) }
     }
 }
 
@@ -483,11 +461,7 @@ impl Drop for Lsp {
         };
         let deadline = Instant::now() + Duration::from_millis(LSP_SHUTDOWN_MS_MAX);
         let id = self.new_id();
-        if running
-            .process
-            .ask(id, &wire::bare(Some(id), "shutdown"), deadline)
-            .is_err()
-        {
+        if running.process.ask(id, &wire::bare(Some(id), "shutdown"), deadline).is_err() {
             return;
         }
         while let Ok(response) = running.process.receive(deadline) {

@@ -129,10 +129,7 @@ fn try_fake(ways: &str, start_ms_max: u64) -> Option<Result<Fake, CompleteError>
     let dir = tempfile::tempdir().expect("a temporary folder");
     let script = dir.path().join("fake server.py");
     std::fs::write(&script, FAKE).expect("written");
-    let mut config = config(
-        &format!("python3 '{}' {ways}", script.display()),
-        dir.path(),
-    );
+    let mut config = config(&format!("python3 '{}' {ways}", script.display()), dir.path());
     config.start_ms_max = start_ms_max;
     Some(Lsp::start(config).map(|lsp| Fake { lsp, _dir: dir }))
 }
@@ -152,10 +149,7 @@ fn ask(fake: &mut Fake, text: &str, within_ms: u64) -> Candidates {
         deadline,
     });
     let late = Instant::now().saturating_duration_since(deadline);
-    assert!(
-        late < Duration::from_millis(400),
-        "{late:?} after the deadline"
-    );
+    assert!(late < Duration::from_millis(400), "{late:?} after the deadline");
     candidates
 }
 
@@ -181,10 +175,7 @@ fn a_server_that_never_says_it_is_ready_is_asked_anyway() {
     assert_eq!(candidates.answer, Answer::Open);
     assert_eq!(names(&candidates), ["alpha", "beta"]);
     assert_eq!(candidates.names[0].kind, CandidateKind::Method);
-    assert_eq!(
-        (fake.lsp.name(), fake.lsp.version()),
-        ("lsp:python3", "fake 9")
-    );
+    assert_eq!((fake.lsp.name(), fake.lsp.version()), ("lsp:python3", "fake 9"));
 }
 
 #[test]
@@ -206,13 +197,8 @@ fn the_text_of_the_question_is_what_the_server_answers_about() {
 
 #[test]
 fn columns_are_counted_in_the_unit_the_server_chose() {
-    for (unit, column) in [
-        ("utf-8", 18),
-        ("utf-16", 14),
-        ("utf-32", 13),
-        ("-", 14),
-        ("utf-7", 14),
-    ] {
+    for (unit, column) in [("utf-8", 18), ("utf-16", 14), ("utf-32", 13), ("-", 14), ("utf-7", 14)]
+    {
         let Some(mut fake) = fake(unit) else { return };
         let text = "# WHERE\r\ns = 'é🦀'; zé.";
         let got = ask(&mut fake, text, 5000);
@@ -231,10 +217,7 @@ fn a_server_that_asks_first_gets_its_answers() {
         return;
     };
     let got = ask(&mut fake, "# LOG\nx.", 5000);
-    assert_eq!(
-        names(&got),
-        ["config_env_python", "registered_None", "surprise_32601"]
-    );
+    assert_eq!(names(&got), ["config_env_python", "registered_None", "surprise_32601"]);
 }
 
 #[test]
@@ -245,10 +228,7 @@ fn a_late_answer_is_cancelled_and_not_taken_for_the_next_question() {
     assert_eq!(names(&ask(&mut fake, "names: new\nx.", 5000)), ["new"]);
     assert_eq!(names(&ask(&mut fake, "# LOG\nx.", 5000)), ["cancelled_2"]);
     let counters = fake.lsp.counters();
-    assert_eq!(
-        (counters.timed_out, counters.late, counters.restarts),
-        (1, 1, 0)
-    );
+    assert_eq!((counters.timed_out, counters.late, counters.restarts), (1, 1, 0));
 }
 
 #[test]
@@ -261,10 +241,7 @@ fn a_hung_server_is_killed_and_comes_back() {
     assert!(reason.contains("stopped answering"), "{reason}");
     recovers(&mut fake);
     let counters = fake.lsp.counters();
-    assert_eq!(
-        (counters.hangs, counters.crashes, counters.restarts),
-        (1, 0, 1)
-    );
+    assert_eq!((counters.hangs, counters.crashes, counters.restarts), (1, 0, 1));
 }
 
 #[test]
@@ -329,11 +306,7 @@ fn a_restart_that_takes_longer_than_a_call_is_waited_for() {
 fn starting_says_what_is_wrong() {
     let told = |ways: &str, ms| {
         let started = try_fake(ways, ms)?;
-        Some(
-            started
-                .err()
-                .map_or("started".to_owned(), |e| e.to_string()),
-        )
+        Some(started.err().map_or("started".to_owned(), |e| e.to_string()))
     };
     let Some(refused) = told("- refuse", 20_000) else {
         return;
@@ -343,16 +316,9 @@ fn starting_says_what_is_wrong() {
     assert!(incapable.contains("offers no completion"), "{incapable}");
     let mute = told("- mute", 300).expect("python");
     assert!(mute.contains("300 ms"), "{mute}");
-    let start = |command| {
-        Lsp::start(config(command, Path::new("/")))
-            .err()
-            .expect("no server")
-    };
+    let start = |command| Lsp::start(config(command, Path::new("/"))).err().expect("no server");
     let missing = start("/nonexistent/server --stdio").to_string();
-    assert!(
-        missing.contains("/nonexistent/server") && missing.contains("install"),
-        "{missing}"
-    );
+    assert!(missing.contains("/nonexistent/server") && missing.contains("install"), "{missing}");
     let silent = start("true").to_string();
     assert!(silent.contains("failed while starting"), "{silent}");
 }
@@ -361,11 +327,7 @@ fn starting_says_what_is_wrong() {
 fn comments_strings_and_numbers_are_not_asked_about_in_python_only() {
     let Some(mut fake) = fake("-") else { return };
     let n_asked = fake.lsp.next_id;
-    for text in [
-        "names: a\n# see os.",
-        "names: a\nx = 3.",
-        "names: a\nx = 'os.",
-    ] {
+    for text in ["names: a\n# see os.", "names: a\nx = 3.", "names: a\nx = 'os."] {
         assert_eq!(ask(&mut fake, text, 5000).answer, Answer::Unknown, "{text}");
     }
     assert_eq!(fake.lsp.next_id, n_asked);
@@ -428,33 +390,15 @@ fn check_real(
 #[test]
 fn real_python_servers_complete_members_after_non_ascii_text() {
     for variable in ["TETHER_LSP_JEDI", "TETHER_LSP_PYRIGHT", "TETHER_LSP_TY"] {
-        let lib = (
-            "lib.py",
-            "class Zoo:\n    def feed(self, amount): ...\n    fees = 1\n",
-        );
+        let lib = ("lib.py", "class Zoo:\n    def feed(self, amount): ...\n    fees = 1\n");
         let text = "from lib import Zoo\nz = Zoo()\ns = '🦀é'; z.fe|\n";
-        check_real(
-            variable,
-            &[lib],
-            ("main.py", text),
-            &["feed", "fees"],
-            &["__init__"],
-        );
+        check_real(variable, &[lib], ("main.py", text), &["feed", "fees"], &["__init__"]);
     }
 }
 
 #[test]
 fn a_real_typescript_server_completes_members() {
-    let lib = (
-        "lib.ts",
-        "export class Zoo { feed(amount: number) {} fees = 1; }\n",
-    );
+    let lib = ("lib.ts", "export class Zoo { feed(amount: number) {} fees = 1; }\n");
     let text = "import { Zoo } from './lib';\nconst z = new Zoo(); const s = '🦀'; z.|\n";
-    check_real(
-        "TETHER_LSP_TYPESCRIPT",
-        &[lib],
-        ("main.ts", text),
-        &["feed", "fees"],
-        &["while"],
-    );
+    check_real("TETHER_LSP_TYPESCRIPT", &[lib], ("main.ts", text), &["feed", "fees"], &["while"]);
 }

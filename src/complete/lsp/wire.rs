@@ -71,14 +71,9 @@ pub(super) fn route(frame: Vec<u8>, settings: &Value, folders: &Value) -> Route<
         (Some(method), Some(id)) => Route::Reply(reply(&method, &id, &frame, settings, folders)),
         (Some(_), None) => Route::Drop,
         (None, Some(id)) => match id.as_u64() {
-            Some(id) => Route::Forward {
-                id,
-                message: Response {
-                    id,
-                    error: envelope.error,
-                    frame,
-                },
-            },
+            Some(id) => {
+                Route::Forward { id, message: Response { id, error: envelope.error, frame } }
+            }
             None => Route::Drop,
         },
         (None, None) => Route::Garbage("a message is neither question nor answer".to_owned()),
@@ -140,12 +135,7 @@ pub(super) fn request(id: u64, method: &str, params: &impl Serialize) -> Vec<u8>
         method: &'a str,
         params: &'a P,
     }
-    bytes(&Request {
-        jsonrpc: "2.0",
-        id,
-        method,
-        params,
-    })
+    bytes(&Request { jsonrpc: "2.0", id, method, params })
 }
 
 pub(super) fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
@@ -155,11 +145,7 @@ pub(super) fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
         method: &'a str,
         params: &'a P,
     }
-    bytes(&Notification {
-        jsonrpc: "2.0",
-        method,
-        params,
-    })
+    bytes(&Notification { jsonrpc: "2.0", method, params })
 }
 
 /// A request or notification whose method takes no parameters: some servers refuse `null`.
@@ -278,10 +264,7 @@ mod tests {
         check(&ask("client/registerCapability"), r#""a" null"#);
         check(&ask("window/workDoneProgress/create"), r#""a" null"#);
         check(&ask("workspace/inlayHint/refresh"), r#""a" null"#);
-        check(
-            &ask("workspace/workspaceFolders"),
-            r#""a" [{"uri":"file:///p","name":"p"}]"#,
-        );
+        check(&ask("workspace/workspaceFolders"), r#""a" [{"uri":"file:///p","name":"p"}]"#);
         check(&ask("workspace/applyEdit"), r#""a" {"applied":false"#);
         check(&ask("workspace/configuration"), r#""a" []"#);
         check(&ask("surprise/me"), r#""a" error -32601"#);
@@ -299,10 +282,7 @@ mod tests {
     #[test]
     fn answers_are_forwarded_notifications_dropped_and_the_rest_is_garbage() {
         check(r#"{"id":3,"result":{"deep":[1]}}"#, "answer 3 None");
-        check(
-            r#"{"id":3,"error":{"code":-32801,"message":"m"}}"#,
-            "answer 3 Some",
-        );
+        check(r#"{"id":3,"error":{"code":-32801,"message":"m"}}"#, "answer 3 Some");
         check(r#"{"id":null,"error":{"code":1,"message":"m"}}"#, "garbage");
         check(r#"{"method":"window/logMessage","params":{}}"#, "dropped");
         check(r#"{"id":"theirs","result":1}"#, "dropped");
@@ -313,10 +293,7 @@ mod tests {
 
     #[test]
     fn paths_keep_every_byte_in_their_address() {
-        assert_eq!(
-            uri(Path::new("/a b/é#?.py")),
-            "file:///a%20b/%C3%A9%23%3F.py"
-        );
+        assert_eq!(uri(Path::new("/a b/é#?.py")), "file:///a%20b/%C3%A9%23%3F.py");
     }
 
     proptest::proptest! {

@@ -135,9 +135,7 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, room: usize) -> io::Re
 
 fn not_a_header(line: &[u8]) -> FrameError {
     let shown = &line[..line.len().min(60)];
-    FrameError::NotAHeader {
-        shown: String::from_utf8_lossy(shown).into_owned(),
-    }
+    FrameError::NotAHeader { shown: String::from_utf8_lossy(shown).into_owned() }
 }
 
 #[cfg(test)]
@@ -149,10 +147,7 @@ mod tests {
     fn check(framing: Framing, stream: &[u8], expected: &[&str], ends: &str) {
         let mut from = stream;
         for message in expected {
-            let got = framing
-                .read(&mut from)
-                .expect("a message")
-                .expect("not the end");
+            let got = framing.read(&mut from).expect("a message").expect("not the end");
             assert_eq!(String::from_utf8_lossy(&got), *message);
         }
         let got = match framing.read(&mut from) {
@@ -173,48 +168,13 @@ mod tests {
 
     #[test]
     fn garbage_and_cut_streams_are_errors() {
-        check(
-            Framing::Headers,
-            b"Traceback (most\n",
-            &[],
-            "not a message header",
-        );
-        check(
-            Framing::Headers,
-            b"Content-Length: -3\r\n\r\n",
-            &[],
-            "not a message header",
-        );
-        check(
-            Framing::Headers,
-            b"Content-Length: 9\r\n\r\n{}",
-            &[],
-            "middle of a message",
-        );
-        check(
-            Framing::Headers,
-            b"Content-Length: 9",
-            &[],
-            "middle of a message",
-        );
-        check(
-            Framing::Headers,
-            &[b'x'; 100_000],
-            &[],
-            "not a message header",
-        );
-        check(
-            Framing::Headers,
-            &[b'\n'; 100_000],
-            &[],
-            "not a message header",
-        );
-        check(
-            Framing::Headers,
-            b"Content-Length: 99999999999\r\n\r\n",
-            &[],
-            "99999999999 bytes",
-        );
+        check(Framing::Headers, b"Traceback (most\n", &[], "not a message header");
+        check(Framing::Headers, b"Content-Length: -3\r\n\r\n", &[], "not a message header");
+        check(Framing::Headers, b"Content-Length: 9\r\n\r\n{}", &[], "middle of a message");
+        check(Framing::Headers, b"Content-Length: 9", &[], "middle of a message");
+        check(Framing::Headers, &[b'x'; 100_000], &[], "not a message header");
+        check(Framing::Headers, &[b'\n'; 100_000], &[], "not a message header");
+        check(Framing::Headers, b"Content-Length: 99999999999\r\n\r\n", &[], "99999999999 bytes");
         check(Framing::Length, b"Trac", &[], "announced a message of");
         check(Framing::Length, b"\x05\0", &[], "middle of a message");
     }

@@ -100,12 +100,8 @@ impl<M: Send + 'static> Process<M> {
             named("tool-write", move || write_all(stdin, &to_write))?;
             let tail = Arc::clone(&stderr_tail);
             named("tool-stderr", move || keep_tail(stderr, &tail))?;
-            let reader = Reader {
-                framing,
-                outgoing: outgoing.clone(),
-                found,
-                watchdog: watchdog.clone(),
-            };
+            let reader =
+                Reader { framing, outgoing: outgoing.clone(), found, watchdog: watchdog.clone() };
             let child = Arc::clone(&child);
             named("tool-read", move || reader.run(stdout, route, &child))?;
             Ok(watchdog)
@@ -117,14 +113,7 @@ impl<M: Send + 'static> Process<M> {
                 return Err(e);
             }
         };
-        Ok(Self {
-            child,
-            framing,
-            outgoing,
-            incoming,
-            watchdog,
-            stderr_tail,
-        })
+        Ok(Self { child, framing, outgoing, incoming, watchdog, stderr_tail })
     }
 
     /// Ask: hand `message` to the writing thread. The child is killed at `answer_by` unless it has
@@ -204,16 +193,8 @@ impl<M: Send + 'static> Process<M> {
     pub(super) fn last_words(&self) -> Option<String> {
         let bytes: Vec<u8> = locked(&self.stderr_tail).iter().copied().collect();
         let stderr = String::from_utf8_lossy(&bytes);
-        let lines = || {
-            stderr
-                .lines()
-                .rev()
-                .map(str::trim)
-                .filter(|l| !l.is_empty())
-        };
-        let line = lines()
-            .find(|l| l.contains("rror"))
-            .or_else(|| lines().next())?;
+        let lines = || stderr.lines().rev().map(str::trim).filter(|l| !l.is_empty());
+        let line = lines().find(|l| l.contains("rror")).or_else(|| lines().next())?;
         Some(line.to_owned())
     }
 }
@@ -308,11 +289,7 @@ impl<M> Reader<M> {
 
 fn write_all(mut stdin: impl Write, to_write: &Receiver<Vec<u8>>) {
     for bytes in to_write {
-        if stdin
-            .write_all(&bytes)
-            .and_then(|()| stdin.flush())
-            .is_err()
-        {
+        if stdin.write_all(&bytes).and_then(|()| stdin.flush()).is_err() {
             return;
         }
     }
@@ -342,7 +319,5 @@ fn named(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()>
 
 /// The lock, also after another thread panicked while it held it: the data are plain values.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -37,11 +37,7 @@ impl Restarts {
 
     /// Whether a start is allowed now; if so, it is counted.
     pub(in crate::complete) fn may_start(&mut self, now: Instant) -> bool {
-        while self
-            .recent
-            .front()
-            .is_some_and(|&t| now.saturating_duration_since(t) >= WINDOW)
-        {
+        while self.recent.front().is_some_and(|&t| now.saturating_duration_since(t) >= WINDOW) {
             self.recent.pop_front();
         }
         let paused = self.not_before.is_some_and(|t| now < t);

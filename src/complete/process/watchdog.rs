@@ -79,9 +79,7 @@ fn wait_until_due((mutex, condvar): &(Mutex<State>, Condvar)) -> bool {
     let mut state = locked(mutex);
     while !state.closed {
         let now = Instant::now();
-        let wait = state
-            .oldest
-            .map(|due| due.at.saturating_duration_since(now));
+        let wait = state.oldest.map(|due| due.at.saturating_duration_since(now));
         match wait {
             Some(wait) if wait.is_zero() => {
                 state.fired = true;
@@ -94,9 +92,7 @@ fn wait_until_due((mutex, condvar): &(Mutex<State>, Condvar)) -> bool {
                     .0;
             }
             None => {
-                state = condvar
-                    .wait(state)
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                state = condvar.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
             }
         }
     }
@@ -119,9 +115,7 @@ mod tests {
         let mut fired_ms = None;
         while fired_ms.is_none() && start.elapsed() < Duration::from_millis(300) {
             std::thread::sleep(Duration::from_millis(2));
-            fired_ms = watchdog
-                .has_fired()
-                .then(|| start.elapsed().as_millis() as u64);
+            fired_ms = watchdog.has_fired().then(|| start.elapsed().as_millis() as u64);
         }
         assert_eq!(fired_ms.is_some(), fires_by_ms.is_some(), "{answers:?}");
         if let (Some(at), Some(by)) = (fired_ms, fires_by_ms) {

@@ -25,10 +25,7 @@ impl Specification<'_> {
         self.names.contains(&typed)
             || self.tokens.iter().any(|token| {
                 let stays = !token.is_empty()
-                    && self
-                        .names
-                        .iter()
-                        .any(|n| n.starts_with(&[typed, token].concat()));
+                    && self.names.iter().any(|n| n.starts_with(&[typed, token].concat()));
                 self.finishes(typed, token) || stays && self.can_complete(&[typed, token].concat())
             })
     }
@@ -71,11 +68,7 @@ fn automaton(tokens: &[Vec<u8>], names: &[String]) -> NameAutomaton {
     let bytes = std::iter::once(&b"a"[..]).chain(tokens.iter().map(Vec::as_slice));
     let vocabulary = Vocabulary::new(bytes, &[TokenId(0)]).expect("a small vocabulary");
     let names = NameSet::new(names.iter().map(String::as_str));
-    NameAutomaton::new(
-        Arc::new(TokenTrie::new(vocabulary)),
-        names,
-        NameStart::Required,
-    )
+    NameAutomaton::new(Arc::new(TokenTrie::new(vocabulary)), names, NameStart::Required)
 }
 
 fn usable(names: &[String]) -> Vec<&[u8]> {
@@ -84,11 +77,7 @@ fn usable(names: &[String]) -> Vec<&[u8]> {
             && !n.as_bytes()[0].is_ascii_digit()
             && !n.bytes().any(Specification::is_delimiter)
     };
-    names
-        .iter()
-        .filter(is_usable)
-        .map(|n| n.as_bytes())
-        .collect()
+    names.iter().filter(is_usable).map(|n| n.as_bytes()).collect()
 }
 
 proptest! {
@@ -192,22 +181,15 @@ proptest! {
 }
 
 fn state(automaton: &NameAutomaton, typed: &[u8]) -> NameState {
-    typed
-        .iter()
-        .fold(automaton.names().start(), |state, &byte| {
-            automaton
-                .names()
-                .step(state, byte)
-                .expect("a prefix of a name")
-        })
+    typed.iter().fold(automaton.names().start(), |state, &byte| {
+        automaton.names().step(state, byte).expect("a prefix of a name")
+    })
 }
 
 #[test]
 fn weird_names_are_dropped_and_counted() {
     let long = "a".repeat(1 << 20);
-    let names = [
-        "", "a b", "1a", "class", "None", "a\u{a0}b", "a.b", "ok", "ok", &long,
-    ];
+    let names = ["", "a b", "1a", "class", "None", "a\u{a0}b", "a.b", "ok", "ok", &long];
     let set = NameSet::new(names);
     assert_eq!((set.len(), set.n_dropped()), (1, 8));
     assert_eq!(set.name(0), b"ok");
@@ -215,18 +197,13 @@ fn weird_names_are_dropped_and_counted() {
 
 #[test]
 fn twenty_thousand_names_take_no_time() {
-    let names: Vec<String> = (0..20_000)
-        .map(|i| format!("name_{i:x}_{}", i * 7919))
-        .collect();
+    let names: Vec<String> = (0..20_000).map(|i| format!("name_{i:x}_{}", i * 7919)).collect();
     let tokens: Vec<Vec<u8>> = (0..=255u8).map(|b| vec![b]).collect();
     let began = std::time::Instant::now();
     let automaton = automaton(&tokens, &names);
     assert_eq!(automaton.names().len(), 20_000);
     assert_eq!(automaton.mask(automaton.names().start()).n_allowed(), 1);
-    assert_eq!(
-        automaton.names().forced(automaton.names().start()),
-        b"name_"
-    );
+    assert_eq!(automaton.names().forced(automaton.names().start()), b"name_");
     assert!(began.elapsed().as_millis() < 500, "{:?}", began.elapsed());
 }
 

@@ -64,10 +64,7 @@ impl Fixture {
         let field = |name: &str| {
             fixture.lines().find_map(|line| {
                 let rest = line.trim_start().strip_prefix(name)?;
-                Some(
-                    rest.strip_prefix(": ")
-                        .unwrap_or_else(|| rest.trim_start_matches(':')),
-                )
+                Some(rest.strip_prefix(": ").unwrap_or_else(|| rest.trim_start_matches(':')))
             })
         };
         let words = |name: &str| -> Vec<String> {

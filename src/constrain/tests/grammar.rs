@@ -72,11 +72,7 @@ fn regex(text: &str) -> GrammarSource {
 
 #[test]
 fn a_regular_expression_holds_from_first_to_last_byte() {
-    check(
-        &regex("[0-9]+"),
-        &["1", "123"],
-        &[("", 0), ("a", 0), ("1a", 1)],
-    );
+    check(&regex("[0-9]+"), &["1", "123"], &[("", 0), ("a", 0), ("1a", 1)]);
     check(&regex("a a"), &["a a"], &[("a  a", 2), ("aa", 1)]);
     check(&regex("(yes|no)/\n?"), &["yes/", "no/\n"], &[("yeah", 2)]);
 }
@@ -96,11 +92,7 @@ fn a_negated_class_takes_whole_characters_and_no_broken_ones() {
 #[test]
 fn a_list_of_choices_takes_one_of_them_and_forces_what_they_share() {
     let source = GrammarSource::Choice(vec!["alpha".into(), "alp\"ine\n".into(), "alp".into()]);
-    check(
-        &source,
-        &["alpha", "alp\"ine\n", "alp"],
-        &[("al", 2), ("beta", 0)],
-    );
+    check(&source, &["alpha", "alp\"ine\n", "alp"], &[("al", 2), ("beta", 0)]);
     let mut constraint = compile(&source).expect("a grammar");
     assert_eq!(constraint.forced(), b"alp");
 }
@@ -116,13 +108,7 @@ fn a_schema_is_enforced_and_ends_only_when_it_is_complete() {
     check(
         &GrammarSource::JsonSchema(schema),
         &["{\"a\":3}", "{ \"a\" : 12, \"b\":null}"],
-        &[
-            ("{\"a\":2}", 6),
-            ("{\"c\"", 2),
-            ("{\"a\":3", 6),
-            ("[", 0),
-            ("{}", 1),
-        ],
+        &[("{\"a\":2}", 6), ("{\"c\"", 2), ("{\"a\":3", 6), ("[", 0), ("{}", 1)],
     );
 }
 
@@ -142,10 +128,7 @@ fn after_a_backslash_only_json_escapes_follow() {
     let Need::Mask(mask) = constraint.next() else {
         panic!("a mask");
     };
-    let allowed: Vec<u8> = mask
-        .ids()
-        .filter_map(|t| u8::try_from(t.0 - 1).ok())
-        .collect();
+    let allowed: Vec<u8> = mask.ids().filter_map(|t| u8::try_from(t.0 - 1).ok()).collect();
     assert_eq!(String::from_utf8_lossy(&allowed), "\"\\bfnrtu");
 }
 
@@ -159,19 +142,11 @@ fn lark_and_gbnf_describe_the_same_language() {
             .into(),
     );
     for source in [lark, gbnf] {
-        check(
-            &source,
-            &["a", "a,b", "(a,(c)),b"],
-            &[("d", 0), ("a,,", 2), ("(a", 2)],
-        );
+        check(&source, &["a", "a,b", "(a,(c)),b"], &[("d", 0), ("a,,", 2), ("(a", 2)]);
     }
     let source =
         GrammarSource::Gbnf("root ::= [^\"\\\\\\n-] [-+] \"\\x41\\\"\\u00e9\"{1,2} .?".into());
-    check(
-        &source,
-        &["x-A\"é", "é+A\"éA\"é", "/-A\"é\n"],
-        &[("\"", 0), ("-", 0), ("x-B", 2)],
-    );
+    check(&source, &["x-A\"é", "é+A\"éA\"é", "/-A\"é\n"], &[("\"", 0), ("-", 0), ("x-B", 2)]);
 }
 
 #[test]
@@ -196,10 +171,7 @@ fn a_token_that_does_not_fit_is_an_error_and_the_grammar_goes_on() {
     let mut constraint = compile(&regex("\\{\\}")).expect("a grammar");
     feed(&mut constraint, "{");
     let x = TokenId(u32::from(b'x') + 1);
-    assert!(matches!(
-        constraint.accept(x),
-        Err(ConstraintError::Forbidden { offset: 1, .. })
-    ));
+    assert!(matches!(constraint.accept(x), Err(ConstraintError::Forbidden { offset: 1, .. })));
     assert_eq!(feed(&mut constraint, "}"), (1, true));
 }
 
@@ -233,14 +205,8 @@ fn mistakes_name_their_place() {
         &GrammarSource::Lark(String::new()),
         expect!["the Lark grammar has a mistake: no start rule found"],
     );
-    check_refused(
-        &regex("a(b"),
-        expect!["the regular expression has a mistake: unclosed group"],
-    );
-    check_refused(
-        &regex(""),
-        expect!["the regular expression has a mistake: it is empty"],
-    );
+    check_refused(&regex("a(b"), expect!["the regular expression has a mistake: unclosed group"]);
+    check_refused(&regex(""), expect!["the regular expression has a mistake: it is empty"]);
     check_refused(
         &GrammarSource::Choice(vec![]),
         expect!["the list of choices has a mistake: it has no choice or an empty one"],
@@ -278,14 +244,8 @@ fn what_a_schema_asks_for_and_cannot_get_is_refused_by_name() {
                 "the JSON schema has a mistake: Resource 'https://example.com/schema' is not present in a registry and retrieving it failed: Default retriever does not fetch resources: Default retriever does not fetch resources"
             ],
         ),
-        (
-            json!({ "type": "strin" }),
-            expect!["the JSON schema has a mistake: Invalid type: strin"],
-        ),
-        (
-            json!(3),
-            expect!["the JSON schema has a mistake: schema must be an object or boolean"],
-        ),
+        (json!({ "type": "strin" }), expect!["the JSON schema has a mistake: Invalid type: strin"]),
+        (json!(3), expect!["the JSON schema has a mistake: schema must be an object or boolean"]),
         (
             json!(false),
             expect!["the JSON schema has a mistake: Unsatisfiable schema: schema is false"],
@@ -304,9 +264,7 @@ fn what_a_schema_asks_for_and_cannot_get_is_refused_by_name() {
 #[test]
 fn hostile_grammars_are_refused_in_no_time() {
     let deep = (0..500).fold(json!(true), |inner, _| json!({ "items": inner }));
-    let wide: Value = (0..200_000)
-        .map(|i| (format!("k{i}"), json!({ "type": "null" })))
-        .collect();
+    let wide: Value = (0..200_000).map(|i| (format!("k{i}"), json!({ "type": "null" }))).collect();
     let pattern = json!({ "items": { "type": "string", "pattern": "^(a{1,500}){1,500}$" } });
     let lark = "start: (\"a\"{1,500}){1,500}";
     for (source, expect) in [

@@ -53,14 +53,10 @@ fn expression() -> impl Strategy<Value = String> {
             inner.clone().prop_map(|e| format!("(not {e})")),
             pair.clone().prop_map(|(a, b)| format!("{a}({b}, k={b})")),
             pair.clone().prop_map(|(a, b)| format!("{a}[{b}:...]")),
-            pair.clone()
-                .prop_map(|(a, b)| format!("({a} if {b} else lambda q: {b})")),
-            pair.clone()
-                .prop_map(|(a, b)| format!("[{a}, # no.\n {b}]")),
-            pair.clone()
-                .prop_map(|(a, b)| format!("f'{{{a}}}. {{{b}!r:>.{{{a}}}}}.'")),
-            pair.clone()
-                .prop_map(|(a, b)| format!("rf\"\"\"\\{{{a}:%H.}}\n'{{{b}=}}\"\"\"")),
+            pair.clone().prop_map(|(a, b)| format!("({a} if {b} else lambda q: {b})")),
+            pair.clone().prop_map(|(a, b)| format!("[{a}, # no.\n {b}]")),
+            pair.clone().prop_map(|(a, b)| format!("f'{{{a}}}. {{{b}!r:>.{{{a}}}}}.'")),
+            pair.clone().prop_map(|(a, b)| format!("rf\"\"\"\\{{{a}:%H.}}\n'{{{b}=}}\"\"\"")),
             pair.prop_map(|(a, b)| format!("({{{a}: {b}.▪items()}})")),
         ]
     })
@@ -121,10 +117,8 @@ impl Run {
     fn new(text: &str, n_prefix: usize, cuts: &[usize], answer: Candidates) -> Self {
         let (prefix, mut rest) = text.as_bytes().split_at(n_prefix);
         let single: Vec<[u8; 1]> = (0..=255).map(|b| [b]).collect();
-        let mut ids: BTreeMap<&[u8], TokenId> = (0..)
-            .zip(&single)
-            .map(|(id, b)| (&b[..], TokenId(id)))
-            .collect();
+        let mut ids: BTreeMap<&[u8], TokenId> =
+            (0..).zip(&single).map(|(id, b)| (&b[..], TokenId(id))).collect();
         let mut tokens = Vec::new();
         for n in cuts.iter().cycle() {
             if rest.is_empty() {
@@ -140,16 +134,9 @@ impl Run {
             by_id[id.index()] = bytes;
         }
         let vocabulary = Vocabulary::new(by_id, &[]).expect("a small vocabulary");
-        let levels = MonitorLevels {
-            members: true,
-            imports: false,
-        };
+        let levels = MonitorLevels { members: true, imports: false };
         let store = Arc::new(NameStore::new(Arc::new(TokenTrie::new(vocabulary))));
-        Self {
-            monitor: Monitor::new(store, levels, prefix),
-            tokens,
-            answer,
-        }
+        Self { monitor: Monitor::new(store, levels, prefix), tokens, answer }
     }
 
     fn settle(&mut self) {
@@ -167,9 +154,7 @@ impl Run {
                 Verdict::Accept => break,
             }
         }
-        self.monitor
-            .accept(token)
-            .map_err(|e| TestCaseError::fail(e.to_string()))
+        self.monitor.accept(token).map_err(|e| TestCaseError::fail(e.to_string()))
     }
 }
 

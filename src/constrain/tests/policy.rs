@@ -11,19 +11,14 @@ use crate::constrain::{
     Normalisation, TokenTrie, Vocabulary,
 };
 
-const TOKENS: [&str; 14] = [
-    "", "a", "b", "ab", "ba", "aa", "_", "a(", ".", "b.", " ", "ab_", "1", "_a",
-];
+const TOKENS: [&str; 14] =
+    ["", "a", "b", "ab", "ba", "aa", "_", "a(", ".", "b.", " ", "ab_", "1", "_a"];
 
 fn automaton(names: &[String]) -> Arc<NameAutomaton> {
     let vocabulary = Vocabulary::new(TOKENS.iter().map(|t| t.as_bytes()), &[TokenId(0)]);
     let trie = TokenTrie::new(vocabulary.expect("a small vocabulary"));
     let names = NameSet::new(names.iter().map(String::as_str));
-    Arc::new(NameAutomaton::new(
-        Arc::new(trie),
-        names,
-        NameStart::Required,
-    ))
+    Arc::new(NameAutomaton::new(Arc::new(trie), names, NameStart::Required))
 }
 
 /// Logits after some tokens: pseudo-random, spiky, the same every time.
@@ -82,9 +77,7 @@ fn end_of(seed: u64, name: &str, path: &[TokenId]) -> f64 {
 }
 
 fn path_prob(seed: u64, path: &[TokenId]) -> f64 {
-    (0..path.len())
-        .map(|n| Distribution::new(&logits(seed, &path[..n])).prob(path[n]))
-        .product()
+    (0..path.len()).map(|n| Distribution::new(&logits(seed, &path[..n])).prob(path[n])).product()
 }
 
 proptest! {

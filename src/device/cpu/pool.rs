@@ -79,9 +79,7 @@ impl Pool {
             work: UnsafeCell::new(None),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            parked: (0..n_workers)
-                .map(|_| Alone(AtomicBool::new(false)))
-                .collect(),
+            parked: (0..n_workers).map(|_| Alone(AtomicBool::new(false))).collect(),
         });
         let mut workers = Vec::with_capacity(n_workers);
         for idx in 0..n_workers {
@@ -93,11 +91,7 @@ impl Pool {
             }
         }
         let threads = workers.iter().map(|w| w.thread().clone()).collect();
-        Self {
-            shared,
-            workers,
-            threads,
-        }
+        Self { shared, workers, threads }
     }
 
     /// Threads that may take part in a region; thread indices are below this.
@@ -256,16 +250,8 @@ impl Pieces {
     /// `n` items for `n_threads` threads, in pieces of at least `size_min` items.
     pub(super) fn new(n: usize, n_threads: usize, size_min: usize) -> Self {
         // Six pieces a thread: late or slow threads leave little undone, and claims stay rare.
-        let size = if n_threads == 1 {
-            n
-        } else {
-            n.div_ceil(n_threads * 6)
-        };
-        Self {
-            next: Alone(AtomicUsize::new(0)),
-            n,
-            size: size.max(size_min).max(1),
-        }
+        let size = if n_threads == 1 { n } else { n.div_ceil(n_threads * 6) };
+        Self { next: Alone(AtomicUsize::new(0)), n, size: size.max(size_min).max(1) }
     }
 
     /// The next piece, or `None` when everything is taken.

@@ -10,11 +10,7 @@ use crate::device::{DeviceError, KvShape, MatrixSource, Stacking};
 const SIDE_MAX: usize = 1 << 28;
 
 fn refuse(device: &'static str, what: String, problem: String) -> DeviceError {
-    DeviceError::UnsupportedShape {
-        device,
-        what,
-        problem,
-    }
+    DeviceError::UnsupportedShape { device, what, problem }
 }
 
 /// Every part holds what its shape says, and the parts fit together.
@@ -56,13 +52,8 @@ pub(super) fn check(
 
 /// Elements of the keys (or the values) of a store.
 pub(super) fn kv_elements(device: &'static str, shape: &KvShape) -> Result<usize, DeviceError> {
-    let sides = [
-        shape.n_layers,
-        shape.n_blocks,
-        shape.block_tokens,
-        shape.n_kv_heads,
-        shape.head_dim,
-    ];
+    let sides =
+        [shape.n_layers, shape.n_blocks, shape.block_tokens, shape.n_kv_heads, shape.head_dim];
     let n = sides
         .iter()
         .try_fold(1usize, |n, &side| n.checked_mul(side))

@@ -50,9 +50,7 @@ impl<'a> Cursor<'a> {
         what: impl FnOnce() -> String,
     ) -> Result<[u8; N], FormatProblem> {
         let bytes = self.take(N as u64, what)?;
-        Ok(bytes
-            .try_into()
-            .expect("take returns as many bytes as asked"))
+        Ok(bytes.try_into().expect("take returns as many bytes as asked"))
     }
 
     pub(super) fn u32(&mut self, what: impl FnOnce() -> String) -> Result<u32, FormatProblem> {
@@ -71,11 +69,7 @@ impl<'a> Cursor<'a> {
     ) -> Result<&'a str, FormatProblem> {
         let n = self.u64(&what)?;
         if n > max && n <= self.left() as u64 {
-            return Err(FormatProblem::TooLong {
-                what: what(),
-                got: n,
-                max,
-            });
+            return Err(FormatProblem::TooLong { what: what(), got: n, max });
         }
         let bytes = self.take(n, &what)?;
         std::str::from_utf8(bytes).map_err(|_| FormatProblem::NotUtf8 { what: what() })

@@ -72,6 +72,12 @@ impl Tensors for GgufFile {
     fn names(&self) -> Vec<&str> {
         self.order.iter().map(String::as_str).collect()
     }
+
+    fn forget(&self, name: &str) {
+        if let Some(entry) = self.tensors.get(name) {
+            self.map.forget(entry.start..entry.end);
+        }
+    }
 }
 
 fn read(path: &Path, map: FileMap) -> Result<GgufFile, FormatProblem> {
@@ -83,28 +89,17 @@ fn read(path: &Path, map: FileMap) -> Result<GgufFile, FormatProblem> {
     let data_start = match n_tensors {
         0 => cursor.at(),
         // A file that ends inside the padding holds no data; the first tensor will say so.
-        _ => cursor
-            .at()
-            .next_multiple_of(alignment as usize)
-            .min(map.len()),
+        _ => cursor.at().next_multiple_of(alignment as usize).min(map.len()),
     };
     let (order, tensors) = place(table, data_start, map.len(), alignment)?;
-    Ok(GgufFile {
-        path: path.to_owned(),
-        metadata,
-        order,
-        tensors,
-        map,
-    })
+    Ok(GgufFile { path: path.to_owned(), metadata, order, tensors, map })
 }
 
 /// Magic, version and the two counts.
 fn read_header(cursor: &mut Cursor<'_>) -> Result<(u64, u64), FormatProblem> {
     let magic = cursor.take(cursor.left().min(4) as u64, String::new)?;
     if magic != b"GGUF" {
-        return Err(FormatProblem::NotGguf {
-            begin: String::from_utf8_lossy(magic).into_owned(),
-        });
+        return Err(FormatProblem::NotGguf { begin: String::from_utf8_lossy(magic).into_owned() });
     }
     let header = || "the header".to_owned();
     let version = cursor.u32(header)?;
@@ -122,11 +117,7 @@ fn read_header(cursor: &mut Cursor<'_>) -> Result<(u64, u64), FormatProblem> {
         Ok(got)
     };
     let n_tensors = count("tensors", cursor.u64(header)?, limit::FILE_TENSORS_MAX)?;
-    let n_entries = count(
-        "metadata entries",
-        cursor.u64(header)?,
-        limit::FILE_METADATA_MAX,
-    )?;
+    let n_entries = count("metadata entries", cursor.u64(header)?, limit::FILE_METADATA_MAX)?;
     Ok((n_tensors, n_entries))
 }
 
@@ -136,10 +127,7 @@ fn alignment(metadata: &Metadata) -> Result<u64, FormatProblem> {
         Err(error) => return Err(error.problem),
     };
     if !alignment.is_power_of_two() || alignment > ALIGNMENT_MAX {
-        return Err(FormatProblem::BadAlignment {
-            got: alignment,
-            max: ALIGNMENT_MAX,
-        });
+        return Err(FormatProblem::BadAlignment { got: alignment, max: ALIGNMENT_MAX });
     }
     Ok(alignment)
 }
@@ -159,9 +147,8 @@ fn read_table(
 ) -> Result<Vec<Row>, FormatProblem> {
     let mut rows = Vec::new();
     for i in 0..n_tensors {
-        let name = cursor.string(limit::FILE_NAME_BYTES_MAX, || {
-            format!("the name of tensor {i}")
-        })?;
+        let name =
+            cursor.string(limit::FILE_NAME_BYTES_MAX, || format!("the name of tensor {i}"))?;
         rows.push(read_row(cursor, name, alignment)?);
     }
     Ok(rows)
@@ -195,28 +182,14 @@ fn read_row(cursor: &mut Cursor<'_>, name: &str, alignment: u64) -> Result<Row, 
     };
     let offset = cursor.u64(what)?;
     if offset % alignment != 0 {
-        return Err(FormatProblem::Misaligned {
-            tensor,
-            offset,
-            alignment,
-        });
+        return Err(FormatProblem::Misaligned { tensor, offset, alignment });
     }
     let (shape, n_bytes) = super::super::tensor::checked_shape(&dims, dtype).map_err(|why| {
-        FormatProblem::BadShape {
-            tensor,
-            shape: dims.clone(),
-            dtype: dtype.name().to_owned(),
-            why,
-        }
+        FormatProblem::BadShape { tensor, shape: dims.clone(), dtype: dtype.name().to_owned(), why }
     })?;
     Ok(Row {
         name: name.to_owned(),
-        entry: Entry {
-            dtype,
-            shape,
-            start: 0,
-            end: 0,
-        },
+        entry: Entry { dtype, shape, start: 0, end: 0 },
         offset,
         n_bytes,
     })
@@ -267,16 +240,9 @@ fn place(
     let mut tensors = FxHashMap::default();
     for row in rows {
         let start = data_start + row.offset as usize;
-        let entry = Entry {
-            start,
-            end: start + row.n_bytes as usize,
-            ..row.entry
-        };
+        let entry = Entry { start, end: start + row.n_bytes as usize, ..row.entry };
         if tensors.insert(row.name.clone(), entry).is_some() {
-            return Err(FormatProblem::Duplicate {
-                what: "tensor",
-                name: row.name,
-            });
+            return Err(FormatProblem::Duplicate { what: "tensor", name: row.name });
         }
         order.push(row.name);
     }

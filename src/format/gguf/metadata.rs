@@ -145,9 +145,8 @@ impl Metadata {
         let mut order = Vec::new();
         let mut raw = FxHashMap::default();
         for i in 0..n {
-            let key = cursor.string(limit::FILE_NAME_BYTES_MAX, || {
-                format!("the key of metadata entry {i}")
-            })?;
+            let key = cursor
+                .string(limit::FILE_NAME_BYTES_MAX, || format!("the key of metadata entry {i}"))?;
             let value = walk_value(key, cursor)?;
             if raw.insert(key.to_owned(), value).is_some() {
                 return Err(FormatProblem::Duplicate {
@@ -157,12 +156,7 @@ impl Metadata {
             }
             order.push(key.to_owned());
         }
-        Ok(Self {
-            path: path.to_owned(),
-            map: map.clone(),
-            order,
-            raw,
-        })
+        Ok(Self { path: path.to_owned(), map: map.clone(), order, raw })
     }
 
     /// The keys in the order of the file.
@@ -175,11 +169,7 @@ impl Metadata {
         let raw = self.raw.get(key)?;
         let bytes = &self.map[raw.start..raw.end];
         Some(match raw.array {
-            Some((element, len)) => Value::Array(Array {
-                element,
-                len,
-                bytes,
-            }),
+            Some((element, len)) => Value::Array(Array { element, len, bytes }),
             None => decode(raw.ty, &mut Cursor::new(bytes, 0)).expect("walked while reading"),
         })
     }
@@ -243,14 +233,10 @@ impl Metadata {
 
     /// An array of floating point numbers.
     pub fn f32s(&self, key: &str) -> Result<Option<Vec<f32>>, FormatError> {
-        self.array(
-            key,
-            "array of floating point numbers",
-            |value| match value {
-                Value::Float(x) => Some(x as f32),
-                _ => None,
-            },
-        )
+        self.array(key, "array of floating point numbers", |value| match value {
+            Value::Float(x) => Some(x as f32),
+            _ => None,
+        })
     }
 
     /// What a getter returned, or an error that names the missing key.
@@ -297,11 +283,7 @@ impl Metadata {
             key: key.to_owned(),
             expected,
             found: raw.array.map_or(raw.ty, |(element, _)| {
-                if expected.starts_with("array") {
-                    element
-                } else {
-                    raw.ty
-                }
+                if expected.starts_with("array") { element } else { raw.ty }
             }),
         };
         FormatError::new(&self.path, problem)
@@ -328,18 +310,14 @@ fn as_i64(value: Value<'_>) -> Option<i64> {
 fn walk_value(key: &str, cursor: &mut Cursor<'_>) -> Result<Raw, FormatProblem> {
     let what = || format!("metadata {key:?}");
     let value_type = |id| {
-        ValueType::from_number(id).ok_or_else(|| FormatProblem::UnknownValueType {
-            key: key.to_owned(),
-            id,
-        })
+        ValueType::from_number(id)
+            .ok_or_else(|| FormatProblem::UnknownValueType { key: key.to_owned(), id })
     };
     let ty = value_type(cursor.u32(what)?)?;
     let array = if ty == ValueType::Array {
         let element = value_type(cursor.u32(what)?)?;
         if element == ValueType::Array {
-            return Err(FormatProblem::NestedArray {
-                key: key.to_owned(),
-            });
+            return Err(FormatProblem::NestedArray { key: key.to_owned() });
         }
         Some((element, cursor.u64(what)?))
     } else {
@@ -354,10 +332,7 @@ fn walk_value(key: &str, cursor: &mut Cursor<'_>) -> Result<Raw, FormatProblem> 
             if element == ValueType::Bool
                 && let Some(&got) = bytes.iter().find(|&&b| b > 1)
             {
-                return Err(FormatProblem::BadBool {
-                    key: key.to_owned(),
-                    got,
-                });
+                return Err(FormatProblem::BadBool { key: key.to_owned(), got });
             }
         }
         // Each string takes at least its 8-byte length: a hostile count ends with the file.
@@ -367,12 +342,7 @@ fn walk_value(key: &str, cursor: &mut Cursor<'_>) -> Result<Raw, FormatProblem> 
             }
         }
     }
-    Ok(Raw {
-        ty,
-        array: array.map(|(element, n)| (element, n as usize)),
-        start,
-        end: cursor.at(),
-    })
+    Ok(Raw { ty, array: array.map(|(element, n)| (element, n as usize)), start, end: cursor.at() })
 }
 
 /// One value that is not an array.

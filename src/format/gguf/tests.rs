@@ -24,30 +24,13 @@ fn tiny() -> Vec<u8> {
             ("a.big", MetaValue::U64(1 << 40)),
             ("a.float", MetaValue::F32(0.5)),
             ("a.bool", MetaValue::Bool(true)),
-            (
-                "a.strings",
-                MetaValue::Strings(vec!["x".to_owned(), "é".to_owned()]),
-            ),
+            ("a.strings", MetaValue::Strings(vec!["x".to_owned(), "é".to_owned()])),
             ("a.ints", MetaValue::I32s(vec![1, -1])),
             ("a.floats", MetaValue::F32s(vec![1.5, -2.0])),
         ],
         &[
-            (
-                "plain",
-                TensorView {
-                    dtype: DType::F32,
-                    shape: &[2, 3],
-                    data: &f32s,
-                },
-            ),
-            (
-                "quantised",
-                TensorView {
-                    dtype: DType::Q8_0,
-                    shape: &[2, 32],
-                    data: &q8,
-                },
-            ),
+            ("plain", TensorView { dtype: DType::F32, shape: &[2, 3], data: &f32s }),
+            ("quantised", TensorView { dtype: DType::Q8_0, shape: &[2, 32], data: &q8 }),
         ],
     )
 }
@@ -66,10 +49,7 @@ fn check(bytes: Vec<u8>, expect: Expect) {
 /// `tiny` with the little-endian bytes of `new` written where the bytes of `old` first are.
 fn patched(old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut bytes = tiny();
-    let at = bytes
-        .windows(old.len())
-        .position(|w| w == old)
-        .expect("old is in the file");
+    let at = bytes.windows(old.len()).position(|w| w == old).expect("old is in the file");
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes
 }
@@ -77,12 +57,10 @@ fn patched(old: &[u8], new: &[u8]) -> Vec<u8> {
 /// `tiny` with some bytes after the text `name` replaced.
 fn patched_after(name: &str, skip: usize, new: &[u8]) -> Vec<u8> {
     let mut bytes = tiny();
-    let at = bytes
-        .windows(name.len())
-        .position(|w| w == name.as_bytes())
-        .expect("name is in the file")
-        + name.len()
-        + skip;
+    let at =
+        bytes.windows(name.len()).position(|w| w == name.as_bytes()).expect("name is in the file")
+            + name.len()
+            + skip;
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes
 }
@@ -106,10 +84,7 @@ fn what_is_written_is_read_with_dimensions_turned_around() {
     assert_eq!((plain.dtype, plain.shape), (DType::F32, &[2, 3][..]));
     assert_eq!(plain.data[4..8], 1.0_f32.to_le_bytes());
     let quantised = file.tensor("quantised").unwrap();
-    assert_eq!(
-        (quantised.dtype, quantised.shape),
-        (DType::Q8_0, &[2, 32][..])
-    );
+    assert_eq!((quantised.dtype, quantised.shape), (DType::Q8_0, &[2, 32][..]));
     assert!(quantised.data.iter().copied().eq(0..2 * 34));
     assert!(file.tensor("absent").is_none());
 }
@@ -117,16 +92,10 @@ fn what_is_written_is_read_with_dimensions_turned_around() {
 #[test]
 fn a_copy_made_of_stored_values_is_the_same_file() {
     let file = open(tiny()).unwrap();
-    let meta: Vec<(&str, MetaValue)> = file
-        .metadata()
-        .keys()
-        .map(|key| (key, file.metadata().to_value(key).unwrap()))
-        .collect();
-    let tensors: Vec<_> = file
-        .names()
-        .into_iter()
-        .map(|name| (name, file.tensor(name).unwrap()))
-        .collect();
+    let meta: Vec<(&str, MetaValue)> =
+        file.metadata().keys().map(|key| (key, file.metadata().to_value(key).unwrap())).collect();
+    let tensors: Vec<_> =
+        file.names().into_iter().map(|name| (name, file.tensor(name).unwrap())).collect();
     assert_eq!(write_gguf(&meta, &tensors), tiny());
 }
 
@@ -146,11 +115,7 @@ fn every_element_type_can_be_written_and_read() {
         DType::Q6K,
     ] {
         let data = vec![1; dtype.block_bytes()];
-        let view = TensorView {
-            dtype,
-            shape: &[dtype.block_len()],
-            data: &data,
-        };
+        let view = TensorView { dtype, shape: &[dtype.block_len()], data: &data };
         let file = open(write_gguf(&[], &[("t", view)])).unwrap();
         assert_eq!(file.tensor("t").unwrap().dtype, dtype);
     }
@@ -201,16 +166,10 @@ fn a_file_of_another_kind_says_so() {
 fn a_git_lfs_pointer_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.gguf");
-    std::fs::write(
-        &path,
-        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
-    )
-    .unwrap();
+    std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+        .unwrap();
     let error = GgufFile::open(&path).err().expect("must be refused");
-    assert!(
-        matches!(error.problem, FormatProblem::LfsPointer),
-        "{error}"
-    );
+    assert!(matches!(error.problem, FormatProblem::LfsPointer), "{error}");
 }
 
 #[test]
@@ -277,10 +236,7 @@ fn wrong_metadata_is_refused_by_key() {
         patched_after("a.strings", 16 + 8, &[0xff]),
         expect![[r#"m.gguf: metadata "a.strings" is not UTF-8"#]],
     );
-    check(
-        patched(b"a.ints", b"a.bool"),
-        expect![[r#"m.gguf: has metadata key "a.bool" twice"#]],
-    );
+    check(patched(b"a.ints", b"a.bool"), expect![[r#"m.gguf: has metadata key "a.bool" twice"#]]);
 }
 
 #[test]
@@ -360,11 +316,7 @@ fn wrong_tensors_are_refused_by_name() {
 #[test]
 fn a_tensor_name_that_comes_twice_is_refused() {
     let data = [0; 4];
-    let view = TensorView {
-        dtype: DType::F32,
-        shape: &[1],
-        data: &data,
-    };
+    let view = TensorView { dtype: DType::F32, shape: &[1], data: &data };
     check(
         write_gguf(&[], &[("w", view), ("w", view)]),
         expect![[r#"m.gguf: has tensor "w" twice"#]],

@@ -98,10 +98,7 @@ impl MetaValue {
 /// # Panics
 /// When a tensor's data is not as long as its type and shape say: our own mistake.
 pub fn write_gguf(metadata: &[(&str, MetaValue)], tensors: &[(&str, TensorView<'_>)]) -> Vec<u8> {
-    let metadata: Vec<_> = metadata
-        .iter()
-        .filter(|(key, _)| *key != "general.alignment")
-        .collect();
+    let metadata: Vec<_> = metadata.iter().filter(|(key, _)| *key != "general.alignment").collect();
     let mut out = Vec::new();
     out.extend(b"GGUF");
     out.extend(3_u32.to_le_bytes());

@@ -69,16 +69,11 @@ pub(super) fn read_header(bytes: &[u8]) -> Result<Header, FormatProblem> {
 fn parse(json: &[u8]) -> Result<Vec<(String, Description)>, FormatProblem> {
     let mut duplicate = None;
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let parsed = Descriptions {
-        duplicate: &mut duplicate,
-    }
-    .deserialize(&mut deserializer)
-    .and_then(|found| deserializer.end().map(|()| found));
+    let parsed = Descriptions { duplicate: &mut duplicate }
+        .deserialize(&mut deserializer)
+        .and_then(|found| deserializer.end().map(|()| found));
     if let Some(name) = duplicate {
-        return Err(FormatProblem::Duplicate {
-            what: "tensor",
-            name,
-        });
+        return Err(FormatProblem::Duplicate { what: "tensor", name });
     }
     parsed.map_err(|e| FormatProblem::BadJson {
         what: "the header".to_owned(),
@@ -146,11 +141,8 @@ fn place(
         let [start, end] = description.data_offsets;
         let entry = check(&name, &description, have)?;
         ranges.push((start, end, name.clone()));
-        let entry = Entry {
-            start: data_start + start as usize,
-            end: data_start + end as usize,
-            ..entry
-        };
+        let entry =
+            Entry { start: data_start + start as usize, end: data_start + end as usize, ..entry };
         tensors.insert(name.clone(), entry);
         order.push(name);
     }
@@ -215,24 +207,10 @@ fn check(name: &str, description: &Description, have: u64) -> Result<Entry, Form
     };
     let [start, end] = description.data_offsets;
     if start > end || end > have {
-        return Err(FormatProblem::OutOfRange {
-            tensor,
-            start,
-            end,
-            have,
-        });
+        return Err(FormatProblem::OutOfRange { tensor, start, end, have });
     }
     if end - start != need {
-        return Err(FormatProblem::WrongSize {
-            tensor,
-            got: end - start,
-            need,
-        });
+        return Err(FormatProblem::WrongSize { tensor, got: end - start, need });
     }
-    Ok(Entry {
-        dtype,
-        shape,
-        start: 0,
-        end: 0,
-    })
+    Ok(Entry { dtype, shape, start: 0, end: 0 })
 }

@@ -40,11 +40,7 @@ impl Safetensors {
     /// # Errors
     /// When a file cannot be read, a shard is missing, or a header is wrong.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
-        let path = if path.is_dir() {
-            find(path)?
-        } else {
-            path.to_owned()
-        };
+        let path = if path.is_dir() { find(path)? } else { path.to_owned() };
         if path.extension().is_some_and(|e| e == "json") {
             return Self::open_sharded(&path);
         }
@@ -60,11 +56,7 @@ impl Safetensors {
         Ok(Self {
             maps: vec![map],
             order: header.order,
-            tensors: header
-                .tensors
-                .into_iter()
-                .map(|(n, e)| (n, (0, e)))
-                .collect(),
+            tensors: header.tensors.into_iter().map(|(n, e)| (n, (0, e))).collect(),
         })
     }
 
@@ -100,11 +92,7 @@ impl Safetensors {
             tensors.insert(name.clone(), (map_idx, entry));
             order.push(name.clone());
         }
-        Ok(Self {
-            maps,
-            order,
-            tensors,
-        })
+        Ok(Self { maps, order, tensors })
     }
 
     /// What identifies the content, for cache keys: over the fingerprints of all files.
@@ -125,6 +113,12 @@ impl Tensors for Safetensors {
 
     fn names(&self) -> Vec<&str> {
         self.order.iter().map(String::as_str).collect()
+    }
+
+    fn forget(&self, name: &str) {
+        if let Some((map_idx, entry)) = self.tensors.get(name) {
+            self.maps[*map_idx].forget(entry.start..entry.end);
+        }
     }
 }
 
@@ -153,10 +147,8 @@ fn find(folder: &Path) -> Result<PathBuf, FormatError> {
 
 /// `weight_map` of an index: tensor and shard, in the order of the file.
 fn read_index(index: &[u8]) -> Result<Vec<(String, String)>, FormatProblem> {
-    let bad = |problem: String| FormatProblem::BadJson {
-        what: "the shard index".to_owned(),
-        problem,
-    };
+    let bad =
+        |problem: String| FormatProblem::BadJson { what: "the shard index".to_owned(), problem };
     let json: serde_json::Value = serde_json::from_slice(index).map_err(|e| bad(e.to_string()))?;
     let weight_map = json
         .get("weight_map")
@@ -180,15 +172,10 @@ fn check_shards<'a>(
     let n_shards = shards.len();
     for shard in shards {
         if Path::new(shard).file_name() != Some(shard.as_ref()) {
-            return Err(FormatProblem::BadShardName {
-                shard: shard.to_owned(),
-            });
+            return Err(FormatProblem::BadShardName { shard: shard.to_owned() });
         }
         if !folder.join(shard).exists() {
-            return Err(FormatProblem::MissingShard {
-                shard: shard.to_owned(),
-                n_shards,
-            });
+            return Err(FormatProblem::MissingShard { shard: shard.to_owned(), n_shards });
         }
     }
     Ok(())

@@ -161,20 +161,10 @@ fn damage_is_named() {
 fn a_length_that_is_no_length_is_refused_at_once() {
     let error = open(b"abc".to_vec()).err().expect("must be refused");
     assert!(matches!(error.problem, FormatProblem::Truncated { .. }));
-    let error = open(b"not a safetensors file at all".to_vec())
-        .err()
-        .expect("must be refused");
-    assert!(
-        matches!(error.problem, FormatProblem::TooLong { .. }),
-        "{error}"
-    );
-    let error = open(1000_u64.to_le_bytes().to_vec())
-        .err()
-        .expect("must be refused");
-    assert!(
-        matches!(error.problem, FormatProblem::Truncated { .. }),
-        "{error}"
-    );
+    let error = open(b"not a safetensors file at all".to_vec()).err().expect("must be refused");
+    assert!(matches!(error.problem, FormatProblem::TooLong { .. }), "{error}");
+    let error = open(1000_u64.to_le_bytes().to_vec()).err().expect("must be refused");
+    assert!(matches!(error.problem, FormatProblem::Truncated { .. }), "{error}");
 }
 
 #[test]
@@ -185,13 +175,8 @@ fn a_git_lfs_pointer_says_so() {
         "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
     )
     .unwrap();
-    let error = Safetensors::open(dir.path())
-        .err()
-        .expect("must be refused");
-    assert!(
-        matches!(error.problem, FormatProblem::LfsPointer),
-        "{error}"
-    );
+    let error = Safetensors::open(dir.path()).err().expect("must be refused");
+    assert!(matches!(error.problem, FormatProblem::LfsPointer), "{error}");
 }
 
 /// A folder with two shards and this index.
@@ -218,9 +203,7 @@ fn shards_are_one_set_of_tensors() {
 #[track_caller]
 fn check_index(index: &str, expect: Expect) {
     let dir = sharded(index);
-    let error = Safetensors::open(dir.path())
-        .err()
-        .expect("must be refused");
+    let error = Safetensors::open(dir.path()).err().expect("must be refused");
     expect.assert_eq(&error.problem.to_string());
 }
 
@@ -263,18 +246,11 @@ fn a_bad_index_is_named() {
 #[test]
 fn a_folder_without_weights_and_shards_without_index_say_so() {
     let dir = tempfile::tempdir().unwrap();
-    let error = Safetensors::open(dir.path())
-        .err()
-        .expect("must be refused");
-    assert!(
-        matches!(error.problem, FormatProblem::NoSafetensors),
-        "{error}"
-    );
+    let error = Safetensors::open(dir.path()).err().expect("must be refused");
+    assert!(matches!(error.problem, FormatProblem::NoSafetensors), "{error}");
     let dir = sharded("{}");
     std::fs::remove_file(dir.path().join(INDEX)).unwrap();
-    let error = Safetensors::open(dir.path())
-        .err()
-        .expect("must be refused");
+    let error = Safetensors::open(dir.path()).err().expect("must be refused");
     assert!(error.path.ends_with(INDEX), "{error}");
 }
 

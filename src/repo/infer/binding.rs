@@ -58,10 +58,7 @@ impl World<'_> {
                         }
                         let default = list[i].default;
                         let found = default.some().map_or_else(TySet::empty, |d| {
-                            let outer = Env {
-                                frames: frame.parent.clone(),
-                                ..env.clone()
-                            };
+                            let outer = Env { frames: frame.parent.clone(), ..env.clone() };
                             self.expr(&outer, d)
                         });
                         return Some(found.with_unknown());
@@ -110,9 +107,7 @@ impl World<'_> {
             let is_class = matches!(scope.kind, ScopeKind::Class(_));
             let visible = first
                 || !is_class
-                || bindings
-                    .iter()
-                    .any(|b| matches!(b.kind, BindKind::TypeParam { .. }));
+                || bindings.iter().any(|b| matches!(b.kind, BindKind::TypeParam { .. }));
             if visible && !bindings.is_empty() {
                 let here = env.in_scope(id);
                 if first && let Some(pos) = pos {
@@ -141,12 +136,8 @@ impl World<'_> {
         }
         let found = match file.parent {
             Some((outer, scope)) => {
-                let outer = Env {
-                    file: self.file(outer),
-                    scope,
-                    receiver: env.receiver,
-                    frames: None,
-                };
+                let outer =
+                    Env { file: self.file(outer), scope, receiver: env.receiver, frames: None };
                 let is_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
                 // A quoted annotation sees the class body around it, a method does not.
                 let start = match outer.file.scopes.scope(scope).parent {
@@ -177,10 +168,7 @@ impl World<'_> {
             return found;
         };
         let path = Path::name(name);
-        constraints
-            .iter()
-            .rev()
-            .fold(found, |set, c| self.narrow(env, set, &path, *c))
+        constraints.iter().rev().fold(found, |set, c| self.narrow(env, set, &path, *c))
     }
 
     fn module_or_builtin(&self, env: &Env, name: Name) -> TySet {
@@ -224,10 +212,8 @@ impl World<'_> {
         let mut types = TySet::empty();
         for (binding, constraints) in &found.bindings {
             let value = self.binding(env, binding);
-            let value = constraints
-                .iter()
-                .rev()
-                .fold(value, |set, c| self.narrow(env, set, &path, *c));
+            let value =
+                constraints.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c));
             types.join(value);
         }
         if let Some(constraints) = &found.from_start {
@@ -237,10 +223,8 @@ impl World<'_> {
                 .collect();
             for param in &params {
                 let value = self.binding(env, param);
-                let value = constraints
-                    .iter()
-                    .rev()
-                    .fold(value, |set, c| self.narrow(env, set, &path, *c));
+                let value =
+                    constraints.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c));
                 types.join(value);
             }
             if params.is_empty() && found.bindings.is_empty() {
@@ -266,10 +250,7 @@ impl World<'_> {
             let scope = env.file.scopes.scope(env.scope);
             let mut types = TySet::empty();
             let is_definition = |b: &Binding| {
-                matches!(
-                    b.kind,
-                    BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted
-                )
+                matches!(b.kind, BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted)
             };
             if bindings.iter().all(is_definition) {
                 // Definitions replace each other: those in force at the end are meant.
@@ -297,9 +278,7 @@ impl World<'_> {
         let is_param =
             |b: &Binding| matches!(b.kind, BindKind::Param { .. } | BindKind::TypeParam { .. });
         if !bindings.iter().any(|b| matches!(b.kind, BindKind::Deleted)) {
-            return bindings
-                .iter()
-                .any(|b| is_param(b) || b.pos < pos || b.eval_scope != scope);
+            return bindings.iter().any(|b| is_param(b) || b.pos < pos || b.eval_scope != scope);
         }
         let Some(first) = bindings.first() else {
             return false;
@@ -345,13 +324,7 @@ impl World<'_> {
             BindKind::Function(func) => return self.function_value(&env.file, func),
             _ => {}
         }
-        let key = Key::Binding(
-            env.file.id,
-            env.scope,
-            binding.name,
-            binding.pos,
-            env.receiver,
-        );
+        let key = Key::Binding(env.file.id, env.scope, binding.name, binding.pos, env.receiver);
         let here = if binding.eval_scope == env.scope {
             env.clone()
         } else {
@@ -364,11 +337,7 @@ impl World<'_> {
         let ast = &env.file.ast;
         match binding.kind {
             BindKind::Param { func, param } => self.parameter(env, func, param),
-            BindKind::Target {
-                root,
-                value,
-                source,
-            } => {
+            BindKind::Target { root, value, source } => {
                 if source == Source::Value
                     && let Some(found) = self.type_variable(env, binding, value)
                 {
@@ -415,11 +384,9 @@ impl World<'_> {
                 StmtKind::TypeAlias { value, .. } => self.expr(env, value),
                 _ => TySet::unknown(),
             },
-            BindKind::TypeParam { .. } => TySet::one(Ty::Var(Var {
-                file: env.file.id,
-                pos: binding.pos,
-                name: binding.name,
-            })),
+            BindKind::TypeParam { .. } => {
+                TySet::one(Ty::Var(Var { file: env.file.id, pos: binding.pos, name: binding.name }))
+            }
             BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted => TySet::empty(),
         }
     }
@@ -434,16 +401,8 @@ impl World<'_> {
             ExprKind::Name(name) | ExprKind::Attribute { name, .. } => name,
             _ => return None,
         };
-        matches!(
-            name,
-            Name::TYPE_VAR | Name::PARAM_SPEC | Name::TYPE_VAR_TUPLE
-        )
-        .then(|| {
-            TySet::one(Ty::Var(Var {
-                file: env.file.id,
-                pos: binding.pos,
-                name: binding.name,
-            }))
+        matches!(name, Name::TYPE_VAR | Name::PARAM_SPEC | Name::TYPE_VAR_TUPLE).then(|| {
+            TySet::one(Ty::Var(Var { file: env.file.id, pos: binding.pos, name: binding.name }))
         })
     }
 
@@ -480,17 +439,10 @@ impl World<'_> {
                     return declared;
                 }
             }
-            let receiver = env
-                .receiver
-                .filter(|r| self.is_subclass(*r, class))
-                .unwrap_or(class);
+            let receiver = env.receiver.filter(|r| self.is_subclass(*r, class)).unwrap_or(class);
             return self.receiver_type(receiver, is_class);
         }
-        let var = TySet::one(Ty::Var(Var {
-            file: env.file.id,
-            pos: p.start,
-            name: p.name,
-        }));
+        let var = TySet::one(Ty::Var(Var { file: env.file.id, pos: p.start, name: p.name }));
         let value = match p.annotation.some() {
             Some(annotation) => {
                 let declared = self.annotation(&outer, annotation);
@@ -511,19 +463,11 @@ impl World<'_> {
         };
         match p.kind {
             ParamKind::VarArgs => {
-                let item = if p.annotation == ExprId::NONE {
-                    TySet::unknown()
-                } else {
-                    value
-                };
+                let item = if p.annotation == ExprId::NONE { TySet::unknown() } else { value };
                 self.generic_builtin(Name::TUPLE, vec![item])
             }
             ParamKind::VarKeywords => {
-                let item = if p.annotation == ExprId::NONE {
-                    TySet::unknown()
-                } else {
-                    value
-                };
+                let item = if p.annotation == ExprId::NONE { TySet::unknown() } else { value };
                 self.generic_builtin(Name::DICT, vec![self.of_builtin(Name::STR), item])
             }
             _ => value,
@@ -533,28 +477,16 @@ impl World<'_> {
     /// `self` or `cls` in a method of a class, with the class's own type variables as arguments.
     pub(super) fn receiver_type(&self, class: super::ty::ClassKey, is_class: bool) -> TySet {
         let vars = self.own_vars(class);
-        let args = (!vars.is_empty()).then(|| {
-            vars.iter()
-                .map(|v| TySet::one(Ty::Var(*v)))
-                .collect::<Vec<_>>()
-                .into()
-        });
+        let args = (!vars.is_empty())
+            .then(|| vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect::<Vec<_>>().into());
         let metaclass = self.is_metaclass(class);
         if is_class || metaclass {
             if metaclass && !is_class {
-                return TySet::one(Ty::Instance {
-                    class,
-                    args,
-                    exact: false,
-                });
+                return TySet::one(Ty::Instance { class, args, exact: false });
             }
             return TySet::one(Ty::Class { class, args });
         }
-        TySet::one(Ty::Instance {
-            class,
-            args,
-            exact: false,
-        })
+        TySet::one(Ty::Instance { class, args, exact: false })
     }
 
     /// `name: annotation = value`.
@@ -591,11 +523,7 @@ impl World<'_> {
                         && self.own(*class).has_class_level(Name::GETATTR_METHOD)
                     {
                         // A proxy: what it stands for is what is declared.
-                        declared.add(Ty::Instance {
-                            class: *class,
-                            args: None,
-                            exact: true,
-                        });
+                        declared.add(Ty::Instance { class: *class, args: None, exact: true });
                     }
                 }
                 declared
@@ -628,10 +556,7 @@ impl World<'_> {
     }
 
     fn unpacked_item(&self, value: &TySet, index: usize, n: usize, star: Option<usize>) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: value.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: value.unknown };
         for ty in &value.items {
             if let Some(items) = self.tuple_items(ty) {
                 let at = match star {
@@ -707,11 +632,7 @@ impl World<'_> {
                                 _ => {}
                             }
                         }
-                        return if found.is_empty() {
-                            TySet::unknown()
-                        } else {
-                            found
-                        };
+                        return if found.is_empty() { TySet::unknown() } else { found };
                     }
                     _ => return TySet::unknown(),
                 }
@@ -736,13 +657,7 @@ impl World<'_> {
     }
 
     fn file_of_var(&self, id: FileId) -> Option<Arc<crate::repo::file::File>> {
-        if id.is_library()
-            || self
-                .snapshot
-                .files
-                .get(id.0 as usize)
-                .is_some_and(Option::is_some)
-        {
+        if id.is_library() || self.snapshot.files.get(id.0 as usize).is_some_and(Option::is_some) {
             return Some(self.file(id));
         }
         self.overlay.as_ref().filter(|f| f.id == id).cloned()
@@ -753,10 +668,7 @@ impl World<'_> {
         if !set.has_vars() {
             return set.clone();
         }
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: set.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: set.unknown };
         for ty in &set.items {
             match ty {
                 Ty::Var(var) => {
@@ -803,11 +715,7 @@ pub(super) fn target_path_at(ast: &Ast, root: ExprId, pos: u32) -> Option<Vec<St
 
 /// The way to a name in a target.
 pub(super) fn target_path(ast: &Ast, root: ExprId, name: Name) -> Option<Vec<Step>> {
-    find_target(
-        ast,
-        root,
-        &|id| matches!(ast.kind(id), ExprKind::Name(n) if n == name),
-    )
+    find_target(ast, root, &|id| matches!(ast.kind(id), ExprKind::Name(n) if n == name))
 }
 
 fn find_target(ast: &Ast, root: ExprId, wanted: &dyn Fn(ExprId) -> bool) -> Option<Vec<Step>> {
@@ -817,20 +725,11 @@ fn find_target(ast: &Ast, root: ExprId, wanted: &dyn Fn(ExprId) -> bool) -> Opti
     match ast.kind(root) {
         ExprKind::Tuple { items } | ExprKind::List { items } => {
             let items = ast.list(items);
-            let star = items
-                .iter()
-                .position(|i| matches!(ast.kind(*i), ExprKind::Starred(_)));
+            let star = items.iter().position(|i| matches!(ast.kind(*i), ExprKind::Starred(_)));
             for (index, &item) in items.iter().enumerate() {
                 if let Some(mut rest) = find_target(ast, item, wanted) {
                     if Some(index) != star {
-                        rest.insert(
-                            0,
-                            Step::Item {
-                                index,
-                                n: items.len(),
-                                star,
-                            },
-                        );
+                        rest.insert(0, Step::Item { index, n: items.len(), star });
                     }
                     return Some(rest);
                 }

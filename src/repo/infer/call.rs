@@ -33,10 +33,7 @@ impl CallArgs {
     }
 
     pub(super) fn positional(args: &[TySet]) -> Self {
-        Self {
-            positional: args.iter().cloned().collect(),
-            ..Self::default()
-        }
+        Self { positional: args.iter().cloned().collect(), ..Self::default() }
     }
 }
 
@@ -65,10 +62,7 @@ impl World<'_> {
         }
         let callee = self.expr(env, func);
         let given = self.call_args(env, args);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: callee.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: callee.unknown };
         for ty in &callee.items {
             let found = self.special_callee(env, id, ty, args, &given);
             out.join(found.unwrap_or_else(|| self.call_type(ty, &given)));
@@ -78,10 +72,7 @@ impl World<'_> {
 
     /// Call what a set may be.
     pub(super) fn call(&self, callee: &TySet, args: &CallArgs) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: callee.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: callee.unknown };
         for ty in &callee.items {
             out.join(self.call_type(ty, args));
         }
@@ -90,26 +81,20 @@ impl World<'_> {
 
     pub(super) fn call_type(&self, callee: &Ty, args: &CallArgs) -> TySet {
         self.deeper(|| match callee {
-            Ty::Function {
-                file,
-                func,
-                receiver,
-            } => self.call_function(*file, *func, receiver.as_deref(), args),
+            Ty::Function { file, func, receiver } => {
+                self.call_function(*file, *func, receiver.as_deref(), args)
+            }
             Ty::Lambda { file, scope, expr } => self.call_lambda(*file, *scope, *expr, args),
             Ty::Callable(result) | Ty::Partial(result) => match callee {
                 Ty::Partial(inner) => {
-                    let any = CallArgs {
-                        has_star: true,
-                        ..args.clone()
-                    };
+                    let any = CallArgs { has_star: true, ..args.clone() };
                     self.call(inner, &any)
                 }
                 _ => (**result).clone(),
             },
-            Ty::Class {
-                class,
-                args: type_args,
-            } => self.construct(*class, type_args.as_ref(), args),
+            Ty::Class { class, args: type_args } => {
+                self.construct(*class, type_args.as_ref(), args)
+            }
             Ty::Alias(instances) => (**instances).clone(),
             Ty::Descriptor(Descriptor::StaticMethod, inner) => self.call(inner, args),
             Ty::Instance { class, .. } => {
@@ -129,10 +114,8 @@ impl World<'_> {
         };
         let node = file.ast.lambdas[lambda as usize];
         let env = Env::new(file, scope);
-        let inner = env.with_frame(FrameKind::Lambda {
-            params: node.params,
-            args: args.positional.to_vec(),
-        });
+        let inner = env
+            .with_frame(FrameKind::Lambda { params: node.params, args: args.positional.to_vec() });
         self.expr(&inner, node.body)
     }
 
@@ -173,10 +156,7 @@ impl World<'_> {
                 None => TySet::unknown(),
             };
         }
-        let by = self
-            .bind_call(&owner, func, receiver, args)
-            .map(|(by, _)| by)
-            .unwrap_or_default();
+        let by = self.bind_call(&owner, func, receiver, args).map(|(by, _)| by).unwrap_or_default();
         self.result_of(file, func, receiver, &by)
     }
 
@@ -213,11 +193,7 @@ impl World<'_> {
             return TySet::unknown();
         }
         let bound = self.var_bound(var);
-        if bound.has_vars() {
-            TySet::unknown()
-        } else {
-            bound.with_unknown()
-        }
+        if bound.has_vars() { TySet::unknown() } else { bound.with_unknown() }
     }
 
     /// Is a type variable one of the function's own (not of the class around it)?
@@ -229,11 +205,9 @@ impl World<'_> {
         var: Var,
     ) -> bool {
         match receiver {
-            Some(Ty::Instance { class, .. } | Ty::Class { class, .. }) => !self
-                .mro(*class)
-                .entries
-                .iter()
-                .any(|e| self.own_vars(e.class).contains(&var)),
+            Some(Ty::Instance { class, .. } | Ty::Class { class, .. }) => {
+                !self.mro(*class).entries.iter().any(|e| self.own_vars(e.class).contains(&var))
+            }
             _ => true,
         }
     }
@@ -245,10 +219,7 @@ impl World<'_> {
             file.ast
                 .list(file.ast.function(f).decorators)
                 .iter()
-                .any(|d| {
-                    self.decorator_name(file, *d)
-                        .is_some_and(|(_, n)| n == Name::OVERLOAD)
-                })
+                .any(|d| self.decorator_name(file, *d).is_some_and(|(_, n)| n == Name::OVERLOAD))
         };
         let scope = file.scopes.of_function(func);
         let parent = file.scopes.scope(scope).parent.unwrap_or(ScopeId::MODULE);
@@ -281,10 +252,7 @@ impl World<'_> {
             return vec![(Name::METACLASS, Origin::Builtin)];
         }
         let callee = self.expr(env, func);
-        let n_positional = args
-            .iter()
-            .filter(|a| a.kind == ArgKind::Positional)
-            .count();
+        let n_positional = args.iter().filter(|a| a.kind == ArgKind::Positional).count();
         for ty in &callee.items {
             self.keyword_names_of(ty, n_positional, &mut out, 0);
         }
@@ -304,11 +272,7 @@ impl World<'_> {
             return;
         }
         match ty {
-            Ty::Function {
-                file,
-                func,
-                receiver,
-            } => {
+            Ty::Function { file, func, receiver } => {
                 let owner = self.file(*file);
                 for f in self.overloads(&owner, *func) {
                     let params = owner.ast.params(owner.ast.function(f).params);
@@ -332,11 +296,7 @@ impl World<'_> {
                     }
                     return;
                 }
-                let instance = Ty::Instance {
-                    class: *class,
-                    args: None,
-                    exact: true,
-                };
+                let instance = Ty::Instance { class: *class, args: None, exact: true };
                 for name in [Name::INIT, Name::NEW] {
                     if let Some(owner) = self.method_owner(*class, name)
                         && !self.is_object(owner)
@@ -451,14 +411,7 @@ impl World<'_> {
                 // A default fills the parameter's own variable.
                 let parent = file.scopes.scope(scope).parent.unwrap_or(ScopeId::MODULE);
                 let value = self.expr(&env.in_scope(parent), default);
-                by.widen(
-                    Var {
-                        file: file.id,
-                        pos: p.start,
-                        name: p.name,
-                    },
-                    value,
-                );
+                by.widen(Var { file: file.id, pos: p.start, name: p.name }, value);
             }
         }
         Some((by, certain && !args.has_star))
@@ -479,14 +432,7 @@ impl World<'_> {
                 self.accepts(&declared, given, certain)
             }
             None => {
-                by.widen(
-                    Var {
-                        file: env.file.id,
-                        pos: p.start,
-                        name: p.name,
-                    },
-                    given.clone(),
-                );
+                by.widen(Var { file: env.file.id, pos: p.start, name: p.name }, given.clone());
                 true
             }
         }
@@ -511,11 +457,7 @@ impl World<'_> {
             if let Some(args) = &entry.args
                 && let Some(arg) = args.get(i)
             {
-                let value = if args_known(receiver) {
-                    arg.replaced(&outer)
-                } else {
-                    arg.clone()
-                };
+                let value = if args_known(receiver) { arg.replaced(&outer) } else { arg.clone() };
                 if by.get(var).is_none() && TySet::one(Ty::Var(var)) != value {
                     by.set(var, value);
                 }
@@ -528,11 +470,7 @@ impl World<'_> {
         if depth > 5 || !declared.has_vars() {
             return;
         }
-        let n_vars = declared
-            .items
-            .iter()
-            .filter(|t| matches!(t, Ty::Var(_)))
-            .count();
+        let n_vars = declared.items.iter().filter(|t| matches!(t, Ty::Var(_))).count();
         for d in &declared.items {
             match d {
                 Ty::Var(var) => {
@@ -553,11 +491,7 @@ impl World<'_> {
                         by.widen(*var, rest);
                     }
                 }
-                Ty::Instance {
-                    class,
-                    args: Some(args),
-                    ..
-                } => {
+                Ty::Instance { class, args: Some(args), .. } => {
                     for g in &given.items {
                         if let Some(found) = self.args_as(g, *class) {
                             for (a, f) in args.iter().zip(found.iter()) {
@@ -581,15 +515,9 @@ impl World<'_> {
                         }
                     }
                 }
-                Ty::Class {
-                    class,
-                    args: Some(args),
-                } => {
+                Ty::Class { class, args: Some(args) } => {
                     for g in &given.items {
-                        if let Ty::Class {
-                            class: c,
-                            args: Some(found),
-                        } = g
+                        if let Ty::Class { class: c, args: Some(found) } = g
                             && c == class
                         {
                             for (a, f) in args.iter().zip(found.iter()) {
@@ -608,10 +536,7 @@ impl World<'_> {
                     }
                 }
                 Ty::Callable(result) => {
-                    let any = CallArgs {
-                        has_star: true,
-                        ..CallArgs::default()
-                    };
+                    let any = CallArgs { has_star: true, ..CallArgs::default() };
                     for g in &given.items {
                         if matches!(
                             g,
@@ -688,12 +613,7 @@ impl World<'_> {
                 if bound.items.is_empty() || bound.has_vars() {
                     return Fit::Yes;
                 }
-                bound
-                    .items
-                    .iter()
-                    .map(|b| self.fits(b, given))
-                    .max()
-                    .unwrap_or(Fit::Maybe)
+                bound.items.iter().map(|b| self.fits(b, given)).max().unwrap_or(Fit::Maybe)
             }
             (_, Ty::Var(_)) => Fit::Maybe,
             (Ty::None, Ty::None) => Fit::Yes,
@@ -707,11 +627,7 @@ impl World<'_> {
                 | Ty::Partial(_),
             ) => Fit::Yes,
             (Ty::Callable(_), Ty::Instance { class, .. }) => {
-                if self.class_defines(*class, Name::CALL) {
-                    Fit::Yes
-                } else {
-                    Fit::No
-                }
+                if self.class_defines(*class, Name::CALL) { Fit::Yes } else { Fit::No }
             }
             (Ty::Callable(_), _) => Fit::No,
             (Ty::Tuple(a), Ty::Tuple(b)) => {
@@ -725,11 +641,7 @@ impl World<'_> {
             (Ty::Alias(_), Ty::Class { .. }) => Fit::Yes,
             (Ty::Alias(_), _) => Fit::No,
             (Ty::Class { class: a, .. }, Ty::Class { class: b, .. }) => {
-                if self.is_subclass(*b, *a) {
-                    Fit::Yes
-                } else {
-                    Fit::No
-                }
+                if self.is_subclass(*b, *a) { Fit::Yes } else { Fit::No }
             }
             (Ty::Instance { class, .. }, _) => {
                 if self.is_object(*class) {
@@ -747,11 +659,7 @@ impl World<'_> {
                 if self.mro(of).open.is_some() {
                     return Fit::Maybe;
                 }
-                if self.is_protocol(*class) {
-                    self.meets_protocol(given, *class)
-                } else {
-                    Fit::No
-                }
+                if self.is_protocol(*class) { self.meets_protocol(given, *class) } else { Fit::No }
             }
             _ => Fit::Maybe,
         }
@@ -777,11 +685,7 @@ impl World<'_> {
             };
             matches!(
                 ast.kind(base),
-                ExprKind::Name(Name::PROTOCOL)
-                    | ExprKind::Attribute {
-                        name: Name::PROTOCOL,
-                        ..
-                    }
+                ExprKind::Name(Name::PROTOCOL) | ExprKind::Attribute { name: Name::PROTOCOL, .. }
             )
         })
     }
@@ -801,11 +705,8 @@ impl World<'_> {
             if skip {
                 continue;
             }
-            let has = self
-                .mro(of)
-                .entries
-                .iter()
-                .any(|e| self.own(e.class).names.contains_key(&name));
+            let has =
+                self.mro(of).entries.iter().any(|e| self.own(e.class).names.contains_key(&name));
             if !has {
                 return Fit::No;
             }
@@ -820,10 +721,7 @@ impl World<'_> {
         type_args: Option<&Arc<[TySet]>>,
         args: &CallArgs,
     ) -> TySet {
-        let ty = Ty::Class {
-            class,
-            args: type_args.cloned(),
-        };
+        let ty = Ty::Class { class, args: type_args.cloned() };
         if Some(class) == self.builtin(Name::TYPE) && args.positional.len() == 1 {
             return self.class_of_instances(&args.positional[0]);
         }
@@ -833,19 +731,11 @@ impl World<'_> {
             && let Some(method) = self.method_owner(metaclass, Name::CALL)
             && !method.file.is_library()
         {
-            let plain = TySet::one(Ty::Instance {
-                class,
-                args: type_args.cloned(),
-                exact: false,
-            });
+            let plain = TySet::one(Ty::Instance { class, args: type_args.cloned(), exact: false });
             return plain.with_unknown();
         }
         if let Some(type_args) = type_args {
-            return TySet::one(Ty::Instance {
-                class,
-                args: Some(type_args.clone()),
-                exact: true,
-            });
+            return TySet::one(Ty::Instance { class, args: Some(type_args.clone()), exact: true });
         }
         let vars = self.own_vars(class);
         // `__new__` may say that something else is made.
@@ -860,11 +750,7 @@ impl World<'_> {
         }
         // The variables are learnt from the parameters of `__init__`.
         let own: Vec<TySet> = vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect();
-        let instance = Ty::Instance {
-            class,
-            args: Some(own.clone().into()),
-            exact: true,
-        };
+        let instance = Ty::Instance { class, args: Some(own.clone().into()), exact: true };
         let mut learnt = Bindings::default();
         if let Some(init) = self.class_attribute(class, Name::INIT, &instance, false) {
             'found: for ty in &init.items {
@@ -889,11 +775,7 @@ impl World<'_> {
             })
             .map(|s| if s.has_vars() { TySet::unknown() } else { s })
             .collect();
-        TySet::one(Ty::Instance {
-            class,
-            args: Some(args.into()),
-            exact: true,
-        })
+        TySet::one(Ty::Instance { class, args: Some(args.into()), exact: true })
     }
 
     fn constructed_by_new(
@@ -933,17 +815,12 @@ impl World<'_> {
             _ => true,
         });
         known.then(|| {
-            let mut out = TySet {
-                items: Default::default(),
-                unknown: found.unknown,
-            };
+            let mut out = TySet { items: Default::default(), unknown: found.unknown };
             for t in found.items {
                 out.add(match t {
-                    Ty::Instance { class: c, args, .. } if c == class => Ty::Instance {
-                        class: c,
-                        args,
-                        exact: true,
-                    },
+                    Ty::Instance { class: c, args, .. } if c == class => {
+                        Ty::Instance { class: c, args, exact: true }
+                    }
                     other => other,
                 });
             }
@@ -960,10 +837,7 @@ impl World<'_> {
                 if matches!(name, Name::NAMEDTUPLE | Name::NAMED_TUPLE) =>
             {
                 let _ = name;
-                Some(TySet::one(Ty::Class {
-                    class: ClassKey::made(env.file.id, id),
-                    args: None,
-                }))
+                Some(TySet::one(Ty::Class { class: ClassKey::made(env.file.id, id), args: None }))
             }
             _ => None,
         }
@@ -984,10 +858,7 @@ impl World<'_> {
             scope = file.scopes.scope(scope).parent?;
         };
         let in_class = self.is_class_method(file, func) || self.is_static_method(file, func);
-        let of = env
-            .receiver
-            .filter(|r| self.is_subclass(*r, after))
-            .unwrap_or(after);
+        let of = env.receiver.filter(|r| self.is_subclass(*r, after)).unwrap_or(after);
         let after = match file.ast.args(args).first() {
             Some(first) => match self.expr(env, first.value).items.first() {
                 Some(Ty::Class { class, .. }) if self.is_subclass(of, *class) => *class,
@@ -995,11 +866,7 @@ impl World<'_> {
             },
             None => after,
         };
-        Some(TySet::one(Ty::Super {
-            after,
-            of,
-            in_class,
-        }))
+        Some(TySet::one(Ty::Super { after, of, in_class }))
     }
 
     /// Callees whose result their signature does not tell.
@@ -1015,17 +882,12 @@ impl World<'_> {
         let list = ast.args(args);
         match callee {
             Ty::Form(Name::NEW_TYPE) => {
-                let of = list
-                    .get(1)
-                    .map_or_else(TySet::unknown, |a| self.annotation(env, a.value));
+                let of = list.get(1).map_or_else(TySet::unknown, |a| self.annotation(env, a.value));
                 Some(TySet::one(Ty::Alias(Arc::new(of))))
             }
             Ty::Form(Name::TYPED_DICT) => {
                 let dict = self.builtin(Name::DICT)?;
-                Some(TySet::one(Ty::Class {
-                    class: dict,
-                    args: None,
-                }))
+                Some(TySet::one(Ty::Class { class: dict, args: None }))
             }
             Ty::Class { class, .. } if class.file.is_library() => {
                 let module = self.file(class.file).module_name;
@@ -1043,10 +905,7 @@ impl World<'_> {
                                 .find(|(k, _)| k.as_str() == "fget")
                                 .map(|(_, v)| v.clone())
                         })?;
-                        Some(TySet::one(Ty::Descriptor(
-                            Descriptor::Property,
-                            Arc::new(of),
-                        )))
+                        Some(TySet::one(Ty::Descriptor(Descriptor::Property, Arc::new(of))))
                     }
                     (Name::BUILTINS, Name::CLASSMETHOD) => {
                         let of = given.positional.first()?;
@@ -1065,11 +924,7 @@ impl World<'_> {
                     _ => None,
                 }
             }
-            Ty::Function {
-                file,
-                func,
-                receiver: None,
-            } => {
+            Ty::Function { file, func, receiver: None } => {
                 let owner = self.file(*file);
                 let name = owner.ast.function(*func).name;
                 self.special_function(env, id, owner.module_name, name, list, given)
@@ -1113,10 +968,7 @@ impl World<'_> {
                 Some(TySet::one(Ty::Callable(Arc::new(wrapped.clone()))))
             }
             (Name::FUNCTOOLS, Name::LRU_CACHE)
-                if !matches!(
-                    list.first().map(|a| ast.kind(a.value)),
-                    Some(ExprKind::Name(_))
-                ) =>
+                if !matches!(list.first().map(|a| ast.kind(a.value)), Some(ExprKind::Name(_))) =>
             {
                 None
             }
@@ -1148,10 +1000,7 @@ fn is_attrs(module: Name) -> bool {
 }
 
 fn args_known(ty: &Ty) -> bool {
-    matches!(
-        ty,
-        Ty::Instance { args: Some(_), .. } | Ty::Class { args: Some(_), .. }
-    )
+    matches!(ty, Ty::Instance { args: Some(_), .. } | Ty::Class { args: Some(_), .. })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

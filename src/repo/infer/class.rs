@@ -64,11 +64,8 @@ impl Own {
     }
 
     pub(super) fn add(&mut self, name: Name, in_class: bool, pos: u32) {
-        let entry = self.names.entry(name).or_insert(OwnName {
-            in_class: false,
-            on_instance: false,
-            pos,
-        });
+        let entry =
+            self.names.entry(name).or_insert(OwnName { in_class: false, on_instance: false, pos });
         entry.in_class |= in_class;
         entry.on_instance |= !in_class;
     }
@@ -82,6 +79,9 @@ pub(crate) enum FieldClass {
     NamedTuple,
 }
 
+/// Base classes with the arguments they are given.
+type Bases = SmallVec<[(ClassKey, Args); 2]>;
+
 impl World<'_> {
     pub(crate) fn class_env(&self, class: ClassKey) -> Option<Env> {
         let id = class.class()?;
@@ -93,12 +93,7 @@ impl World<'_> {
     /// The environment in which a class statement stands.
     fn outer_env(&self, class: ClassKey) -> Option<Env> {
         let env = self.class_env(class)?;
-        let parent = env
-            .file
-            .scopes
-            .scope(env.scope)
-            .parent
-            .unwrap_or(ScopeId::MODULE);
+        let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
         Some(env.in_scope(parent))
     }
 
@@ -123,10 +118,7 @@ impl World<'_> {
     pub(super) fn class_value(&self, env: &Env, class: ClassId) -> TySet {
         let file = &env.file;
         let key = ClassKey::new(file.id, class);
-        let plain = TySet::one(Ty::Class {
-            class: key,
-            args: None,
-        });
+        let plain = TySet::one(Ty::Class { class: key, args: None });
         let decorators = file.ast.list(file.ast.class(class).decorators);
         if decorators.is_empty() {
             return plain;
@@ -149,11 +141,7 @@ impl World<'_> {
                     continue;
                 }
                 let found = self.apply_decorator(&outer, decorator, &value);
-                value = if found.items.is_empty() {
-                    value.clone()
-                } else {
-                    found
-                };
+                value = if found.items.is_empty() { value.clone() } else { found };
             }
             value
         })
@@ -243,7 +231,7 @@ impl World<'_> {
     }
 
     /// Bases of a class as they are written; what is unknown is reported.
-    fn bases(&self, class: ClassKey) -> (SmallVec<[(ClassKey, Args); 2]>, Option<Arc<str>>) {
+    fn bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
         let mut bases: SmallVec<[(ClassKey, Args); 2]> = SmallVec::new();
         let mut open: Option<Arc<str>> = None;
         if class.call().is_some() {
@@ -292,9 +280,7 @@ impl World<'_> {
                     Ty::Alias(set) => {
                         for inner in &set.items {
                             match inner {
-                                Ty::Instance {
-                                    class: base, args, ..
-                                } => {
+                                Ty::Instance { class: base, args, .. } => {
                                     bases.push((*base, args.clone()));
                                     found = true;
                                 }
@@ -336,14 +322,11 @@ impl World<'_> {
             return false;
         }
         let value = self.expr(env, base);
-        value
-            .items
-            .iter()
-            .any(|t| matches!(t, Ty::Form(Name::GENERIC | Name::PROTOCOL)))
+        value.items.iter().any(|t| matches!(t, Ty::Form(Name::GENERIC | Name::PROTOCOL)))
             || value.items.is_empty()
     }
 
-    fn made_bases(&self, class: ClassKey) -> (SmallVec<[(ClassKey, Args); 2]>, Option<Arc<str>>) {
+    fn made_bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
         let mut bases = SmallVec::new();
         match self.field_class(class) {
             Some(FieldClass::NamedTuple) => {
@@ -367,10 +350,7 @@ impl World<'_> {
                 matches!(
                     ast.kind(a.value),
                     ExprKind::Name(Name::TYPED_DICT)
-                        | ExprKind::Attribute {
-                            name: Name::TYPED_DICT,
-                            ..
-                        }
+                        | ExprKind::Attribute { name: Name::TYPED_DICT, .. }
                 )
             })
         })
@@ -395,10 +375,7 @@ impl World<'_> {
 
     fn linearised(&self, class: ClassKey) -> Mro {
         let (bases, mut open) = self.bases(class);
-        let own = MroEntry {
-            class,
-            args: self.own_args(class),
-        };
+        let own = MroEntry { class, args: self.own_args(class) };
         let mut sequences: Vec<Vec<MroEntry>> = Vec::new();
         for (base, args) in &bases {
             let base_mro = self.mro(*base);
@@ -413,10 +390,7 @@ impl World<'_> {
                     .filter(|e| !self.is_object(e.class))
                     .map(|e| MroEntry {
                         class: e.class,
-                        args: e
-                            .args
-                            .as_ref()
-                            .map(|a| a.iter().map(|s| s.replaced(&by)).collect()),
+                        args: e.args.as_ref().map(|a| a.iter().map(|s| s.replaced(&by)).collect()),
                     })
                     .collect(),
             );
@@ -425,10 +399,7 @@ impl World<'_> {
             bases
                 .iter()
                 .filter(|(b, _)| !self.is_object(*b))
-                .map(|(class, args)| MroEntry {
-                    class: *class,
-                    args: args.clone(),
-                })
+                .map(|(class, args)| MroEntry { class: *class, args: args.clone() })
                 .collect(),
         );
         let mut entries = vec![own];
@@ -436,10 +407,7 @@ impl World<'_> {
         if let Some(object) = self.builtin(Name::OBJECT)
             && object != class
         {
-            entries.push(MroEntry {
-                class: object,
-                args: None,
-            });
+            entries.push(MroEntry { class: object, args: None });
         }
         if entries.len() > MRO_MAX {
             open = Some(Arc::from("too many bases"));
@@ -449,12 +417,8 @@ impl World<'_> {
 
     fn own_args(&self, class: ClassKey) -> Args {
         let vars = self.own_vars(class);
-        (!vars.is_empty()).then(|| {
-            vars.iter()
-                .map(|v| TySet::one(Ty::Var(*v)))
-                .collect::<Vec<_>>()
-                .into()
-        })
+        (!vars.is_empty())
+            .then(|| vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect::<Vec<_>>().into())
     }
 
     /// The type variables of a class, in order.
@@ -466,11 +430,7 @@ impl World<'_> {
         let node = ast.class(id);
         let mut vars = Vec::new();
         for p in &ast.type_params[node.type_params.range()] {
-            vars.push(Var {
-                file: class.file,
-                pos: p.start,
-                name: p.name,
-            });
+            vars.push(Var { file: class.file, pos: p.start, name: p.name });
         }
         if !vars.is_empty() {
             return vars;
@@ -558,10 +518,7 @@ impl World<'_> {
         let mro = self.mro(class);
         let entry = mro.entries.iter().find(|e| e.class == base)?;
         let by = self.bindings_for(class, &args);
-        match &entry.args {
-            Some(found) => Some(found.iter().map(|s| s.replaced(&by)).collect()),
-            None => None,
-        }
+        entry.args.as_ref().map(|found| found.iter().map(|s| s.replaced(&by)).collect())
     }
 
     pub(crate) fn is_subclass(&self, class: ClassKey, base: ClassKey) -> bool {
@@ -583,15 +540,12 @@ impl World<'_> {
     }
 
     pub(super) fn is_metaclass(&self, class: ClassKey) -> bool {
-        self.builtin(Name::TYPE)
-            .is_some_and(|t| self.is_subclass(class, t))
+        self.builtin(Name::TYPE).is_some_and(|t| self.is_subclass(class, t))
     }
 
     /// The metaclass of a class: its own or an inherited one, else `type`.
     pub(super) fn metaclass_of(&self, class: ClassKey) -> Option<ClassKey> {
-        self.explicit_metaclass(class)
-            .0
-            .or_else(|| self.builtin(Name::TYPE))
+        self.explicit_metaclass(class).0.or_else(|| self.builtin(Name::TYPE))
     }
 
     /// The metaclass that a class or one of its bases names; the flag says that one was not found.
@@ -644,11 +598,7 @@ impl World<'_> {
         }
         if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(class)) {
             for store in fragment.file.scopes.stores_of(id) {
-                own.add(
-                    store.name,
-                    self.stores_on_class(&fragment.file, store),
-                    store.pos,
-                );
+                own.add(store.name, self.stores_on_class(&fragment.file, store), store.pos);
             }
             self.reflection(&fragment.file, class, &mut own);
         }
@@ -747,15 +697,12 @@ impl World<'_> {
         let module = self.resolve_module(file.module_name)?;
         let module = self.module(module);
         let source = self.file(module.source.filter(|s| *s != file.id)?);
-        source
-            .scopes
-            .of(ScopeId::MODULE, file.ast.class(id).name)
-            .iter()
-            .rev()
-            .find_map(|b| match b.kind {
+        source.scopes.of(ScopeId::MODULE, file.ast.class(id).name).iter().rev().find_map(
+            |b| match b.kind {
                 BindKind::Class(twin) => Some(ClassKey::new(source.id, twin)),
                 _ => None,
-            })
+            },
+        )
     }
 
     /// A stub may leave out names that the source has.
@@ -779,16 +726,7 @@ impl World<'_> {
         let (span, exprs) = match class.class() {
             Some(id) if file.id == class.file => (ast.class(id).span, ast.class(id).exprs),
             // The function being written.
-            _ => (
-                Span {
-                    start: 0,
-                    end: u32::MAX,
-                },
-                Run {
-                    start: 0,
-                    len: ast.exprs.len() as u32,
-                },
-            ),
+            _ => (Span { start: 0, end: u32::MAX }, Run { start: 0, len: ast.exprs.len() as u32 }),
         };
         let name_of_class = self.class_name(class);
         for &call in &ast.reflective_calls {
@@ -803,10 +741,7 @@ impl World<'_> {
                 continue;
             };
             let args = ast.args(args);
-            if !args
-                .first()
-                .is_some_and(|a| self.is_self(file, a.value, class))
-            {
+            if !args.first().is_some_and(|a| self.is_self(file, a.value, class)) {
                 continue;
             }
             match (name, args.get(1)) {
@@ -826,11 +761,7 @@ impl World<'_> {
             if name != Name::DICT_ATTR && name != Name::SETATTR_METHOD {
                 continue;
             }
-            let after = file
-                .text
-                .get(expr.span.end as usize..)
-                .unwrap_or("")
-                .trim_start();
+            let after = file.text.get(expr.span.end as usize..).unwrap_or("").trim_start();
             if name == Name::DICT_ATTR {
                 let assigned = after.starts_with('=') && !after.starts_with("==");
                 if assigned
@@ -855,11 +786,7 @@ impl World<'_> {
         });
         let Some(args) = call else { return };
         let args = ast.args(args);
-        let attr = if args.len() >= 3 {
-            args.get(1)
-        } else {
-            args.first()
-        };
+        let attr = if args.len() >= 3 { args.get(1) } else { args.first() };
         match attr.and_then(|a| string_value(file, a.value)) {
             Some(text) => own.add(Name::new(text), false, method.start),
             None => {
@@ -902,11 +829,8 @@ fn merge(out: &mut Vec<MroEntry>, mut sequences: Vec<Vec<MroEntry>>) {
         if sequences.is_empty() || out.len() > MRO_MAX {
             return;
         }
-        let in_tail = |class: ClassKey| {
-            sequences
-                .iter()
-                .any(|s| s[1..].iter().any(|e| e.class == class))
-        };
+        let in_tail =
+            |class: ClassKey| sequences.iter().any(|s| s[1..].iter().any(|e| e.class == class));
         let next = sequences
             .iter()
             .map(|s| &s[0])

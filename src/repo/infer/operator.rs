@@ -38,10 +38,7 @@ impl World<'_> {
         }
         let (name, reflected) = method(op);
         let (name, reflected) = (Name::new(name), Name::new(reflected));
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: left.unknown || right.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: left.unknown || right.unknown };
         if right.items.is_empty() {
             // Nothing is known of the right side: the left side's method may still tell.
             out.unknown = true;
@@ -75,7 +72,7 @@ impl World<'_> {
         }
         if left.items.is_empty() {
             for r in &right.items {
-                if let Some(value) = self.call_method(r, reflected, &[left.clone()]) {
+                if let Some(value) = self.call_method(r, reflected, std::slice::from_ref(left)) {
                     out.join(value);
                 }
             }
@@ -98,10 +95,7 @@ impl World<'_> {
     pub(super) fn augmented(&self, op: BinOp, left: &TySet, right: &TySet) -> TySet {
         let (name, _) = method(op);
         let in_place = Name::new(&format!("__i{}", &name[2..]));
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: left.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: left.unknown };
         for l in &left.items {
             match self.call_method(l, in_place, std::slice::from_ref(right)) {
                 Some(value) if !value.is_empty() => out.join(value),
@@ -143,10 +137,7 @@ impl World<'_> {
             UnaryOp::Not => return self.of_builtin(Name::BOOL),
         };
         let name = Name::new(name);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: value.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: value.unknown };
         for ty in &value.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) => out.join(found),
@@ -207,10 +198,7 @@ impl World<'_> {
             }
             Ty::Var(var) => {
                 let bound = self.var_bound(*var);
-                let mut out = TySet {
-                    items: Default::default(),
-                    unknown: bound.unknown,
-                };
+                let mut out = TySet { items: Default::default(), unknown: bound.unknown };
                 for ty in &bound.items {
                     match self.special_method(ty, name) {
                         Some(found) => out.join(found),
@@ -227,11 +215,8 @@ impl World<'_> {
                 if items.is_empty() {
                     all.unknown = true;
                 }
-                let as_tuple = Ty::Instance {
-                    class,
-                    args: Some(Arc::from(vec![all])),
-                    exact: true,
-                };
+                let as_tuple =
+                    Ty::Instance { class, args: Some(Arc::from(vec![all])), exact: true };
                 self.class_attribute(class, name, &as_tuple, false)
             }
             _ => {
@@ -253,10 +238,7 @@ impl World<'_> {
 
     /// What iterating gives.
     pub(super) fn iterated(&self, of: &TySet, is_async: bool) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             if is_async {
                 let found = self
@@ -278,11 +260,7 @@ impl World<'_> {
             if let Ty::Class { class, .. } = ty
                 && self.is_enum(*class)
             {
-                out.add(Ty::Instance {
-                    class: *class,
-                    args: None,
-                    exact: true,
-                });
+                out.add(Ty::Instance { class: *class, args: None, exact: true });
                 continue;
             }
             // Quick path: what derives from Iterable says what its items are.
@@ -323,10 +301,7 @@ impl World<'_> {
     }
 
     fn next_of(&self, iterator: &TySet, name: Name) -> Option<TySet> {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: iterator.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: iterator.unknown };
         for ty in &iterator.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) => out.join(found),
@@ -339,10 +314,7 @@ impl World<'_> {
     /// What `with value as target` gives the target.
     pub(super) fn entered(&self, of: &TySet, is_async: bool) -> TySet {
         let name = if is_async { Name::AENTER } else { Name::ENTER };
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) if is_async => out.join(self.awaited(&found)),
@@ -356,10 +328,7 @@ impl World<'_> {
     pub(super) fn awaited(&self, of: &TySet) -> TySet {
         let coroutine = self.library_class(Name::TYPING, Name::COROUTINE);
         let awaitable = self.library_class(Name::TYPING, Name::AWAITABLE);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             if let Some(args) = coroutine.and_then(|c| self.args_as(ty, c))
                 && args.len() == 3
@@ -384,10 +353,7 @@ impl World<'_> {
     /// What `yield from` gives: the result of the generator.
     pub(super) fn generator_result(&self, of: &TySet) -> TySet {
         let generator = self.library_class(Name::TYPING, Name::GENERATOR);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             match generator.and_then(|g| self.args_as(ty, g)) {
                 Some(args) if args.len() == 3 => out.join(args[2].clone()),
@@ -407,10 +373,7 @@ impl World<'_> {
         };
         let declared = self.annotation(env, returns);
         let generator = self.library_class(Name::TYPING, Name::GENERATOR);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: declared.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: declared.unknown };
         for ty in &declared.items {
             match generator.and_then(|g| self.args_as(ty, g)) {
                 Some(args) if args.len() == 3 => out.join(args[1].clone()),
@@ -422,11 +385,7 @@ impl World<'_> {
 
     /// The class in the resolution order that defines a name.
     pub(super) fn method_owner(&self, class: ClassKey, name: Name) -> Option<ClassKey> {
-        self.mro(class)
-            .entries
-            .iter()
-            .map(|e| e.class)
-            .find(|c| self.own(*c).has_class_level(name))
+        self.mro(class).entries.iter().map(|e| e.class).find(|c| self.own(*c).has_class_level(name))
     }
 }
 

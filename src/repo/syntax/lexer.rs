@@ -122,10 +122,7 @@ pub(super) struct Token {
 
 impl Token {
     pub(super) fn span(self) -> Span {
-        Span {
-            start: self.start,
-            end: self.end,
-        }
+        Span { start: self.start, end: self.end }
     }
 }
 
@@ -248,12 +245,7 @@ impl<'s> Lexer<'s> {
         if !matches!(kind, T::Newline | T::Indent | T::Dedent | T::Eof) {
             self.line_has_token = true;
         }
-        Token {
-            kind,
-            start: start as u32,
-            end: self.pos as u32,
-            first_on_line,
-        }
+        Token { kind, start: start as u32, end: self.pos as u32, first_on_line }
     }
 
     fn skip_newline(&mut self) {
@@ -510,11 +502,7 @@ impl<'s> Lexer<'s> {
     }
 
     fn or_assign(&self, kind: T, len: usize) -> (T, usize) {
-        if self.peek(len) == b'=' {
-            (T::AugAssign, len + 1)
-        } else {
-            (kind, len)
-        }
+        if self.peek(len) == b'=' { (T::AugAssign, len + 1) } else { (kind, len) }
     }
 
     /// The operator of an [`T::AugAssign`] token.

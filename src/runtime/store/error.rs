@@ -29,28 +29,15 @@ pub enum StoreError {
     #[error(
         "{} has {got} bytes, expected {need}; run `tether pull {name}` to fetch it again", path.display()
     )]
-    Broken {
-        name: String,
-        path: PathBuf,
-        got: u64,
-        need: u64,
-    },
+    Broken { name: String, path: PathBuf, got: u64, need: u64 },
     #[error("the platform names no cache folder; set TETHER_HOME")]
     NoCacheFolder,
     #[error("cannot {doing} {}: {source}", path.display())]
-    Io {
-        doing: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "no space left for {what} in {}: {need_bytes} bytes are needed; free some or set TETHER_HOME to another disk", path.display()
     )]
-    NoSpace {
-        what: String,
-        path: PathBuf,
-        need_bytes: u64,
-    },
+    NoSpace { what: String, path: PathBuf, need_bytes: u64 },
     #[error("{} cannot be run: {source}; install Python 3, or name one with --python or TETHER_PYTHON", python.display())]
     NoPython { python: PathBuf, source: io::Error },
     #[error(
@@ -58,29 +45,17 @@ pub enum StoreError {
     )]
     NoPip { python: PathBuf },
     #[error("pip could not download {package} {version}: {problem}")]
-    Pip {
-        package: String,
-        version: String,
-        problem: String,
-    },
+    Pip { package: String, version: String, problem: String },
     #[error("{} is not a whole wheel: {problem}; run the command again", path.display())]
     BadWheel { path: PathBuf, problem: String },
     #[error("{package} {version} holds no {member:?}")]
-    NoMember {
-        package: String,
-        version: String,
-        member: String,
-    },
+    NoMember { package: String, version: String, member: String },
     #[error("{what} has {got} bytes, expected {need}; it was not used")]
     WrongSize { what: String, got: u64, need: u64 },
     #[error(
         "{what} has the SHA-256 {got}, expected {need}; it was not used. A mirror may serve another file under this name"
     )]
-    WrongHash {
-        what: String,
-        got: Sha256Hex,
-        need: String,
-    },
+    WrongHash { what: String, got: Sha256Hex, need: String },
     #[error(
         "the hub at {endpoint} cannot be reached: {problem}; check the network or HF_ENDPOINT, or download the model elsewhere and pass its folder"
     )]
@@ -88,11 +63,7 @@ pub enum StoreError {
     #[error(
         "the hub at {endpoint} does not have {repo} at revision {revision}, or does not show it without a token (HF_TOKEN)"
     )]
-    NotOnHub {
-        endpoint: String,
-        repo: String,
-        revision: String,
-    },
+    NotOnHub { endpoint: String, repo: String, revision: String },
     #[error("{repo} has no safetensors weights with tokenizer.json and config.json{hint}")]
     NotUsable { repo: String, hint: String },
 }
@@ -107,16 +78,10 @@ impl StoreError {
         source: io::Error,
     ) -> Self {
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace {
-                what: what.to_owned(),
-                path: path.to_owned(),
-                need_bytes,
-            },
-            _ => Self::Io {
-                doing,
-                path: path.to_owned(),
-                source,
-            },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace { what: what.to_owned(), path: path.to_owned(), need_bytes }
+            }
+            _ => Self::Io { doing, path: path.to_owned(), source },
         }
     }
 }

@@ -22,11 +22,8 @@ use crate::base::limit;
 const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 const NEEDED: [&str; 2] = ["config.json", "tokenizer.json"];
-const WANTED: [&str; 3] = [
-    "generation_config.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-];
+const WANTED: [&str; 3] =
+    ["generation_config.json", "tokenizer_config.json", "chat_template.jinja"];
 
 /// `OWNER/NAME` and a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,22 +40,14 @@ impl HubRepo {
         let part = |s: &str| {
             !s.is_empty()
                 && !s.starts_with('.')
-                && s.bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+                && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         };
-        let good_id = id
-            .split_once('/')
-            .is_some_and(|(owner, name)| part(owner) && part(name));
+        let good_id = id.split_once('/').is_some_and(|(owner, name)| part(owner) && part(name));
         let good_revision = revision.split('/').all(part);
         Some(if good_id && good_revision {
-            Ok(Self {
-                id: id.to_owned(),
-                revision: revision.to_owned(),
-            })
+            Ok(Self { id: id.to_owned(), revision: revision.to_owned() })
         } else {
-            Err(StoreError::BadHubSpec {
-                spec: spec.to_owned(),
-            })
+            Err(StoreError::BadHubSpec { spec: spec.to_owned() })
         })
     }
 
@@ -128,10 +117,7 @@ impl Hub {
     }
 
     fn unreachable(&self, problem: String) -> StoreError {
-        StoreError::HubUnreachable {
-            endpoint: self.endpoint.clone(),
-            problem,
-        }
+        StoreError::HubUnreachable { endpoint: self.endpoint.clone(), problem }
     }
 
     fn download(&self, repo: &HubRepo, events: &Sender<Event>) -> Result<PathBuf, StoreError> {
@@ -153,14 +139,9 @@ impl Hub {
             return Err(not_usable(repo, &files));
         };
         let get = |name: &str| -> Result<PathBuf, StoreError> {
-            let cached = Cache::new(self.cache.clone())
-                .repo(repo.to_repo())
-                .get(name);
+            let cached = Cache::new(self.cache.clone()).repo(repo.to_repo()).get(name);
             cached.map_or_else(
-                || {
-                    api.download_with_progress(name, Reporter::new(events))
-                        .map_err(failed)
-                },
+                || api.download_with_progress(name, Reporter::new(events)).map_err(failed),
                 Ok,
             )
         };
@@ -180,10 +161,7 @@ impl Hub {
     fn describe(&self, repo: &HubRepo, error: ApiError) -> StoreError {
         let problem = error.to_string();
         // The client's error type is another crate's; its text has the status.
-        if ["401", "403", "404"]
-            .iter()
-            .any(|status| problem.contains(status))
-        {
+        if ["401", "403", "404"].iter().any(|status| problem.contains(status)) {
             return StoreError::NotOnHub {
                 endpoint: self.endpoint.clone(),
                 repo: repo.id.clone(),
@@ -212,19 +190,13 @@ struct Reporter {
 
 impl Reporter {
     fn new(events: &Sender<Event>) -> Self {
-        Self {
-            events: events.clone(),
-            n_bytes: 0,
-        }
+        Self { events: events.clone(), n_bytes: 0 }
     }
 }
 
 impl Progress for Reporter {
     fn init(&mut self, size: usize, filename: &str) {
-        let _ = self.events.send(Event::Begin {
-            what: filename.to_owned(),
-            bytes: size as u64,
-        });
+        let _ = self.events.send(Event::Begin { what: filename.to_owned(), bytes: size as u64 });
     }
 
     fn update(&mut self, size: usize) {
@@ -243,11 +215,7 @@ fn has_weights(folder: &Path) -> bool {
 
 /// The file names in a shard index.
 fn shards(index: &Path) -> Result<Vec<String>, StoreError> {
-    let at = |source| StoreError::Io {
-        doing: "read",
-        path: index.to_owned(),
-        source,
-    };
+    let at = |source| StoreError::Io { doing: "read", path: index.to_owned(), source };
     let text = std::fs::read(index).map_err(at)?;
     let json: serde_json::Value = serde_json::from_slice(&text).map_err(|e| at(e.into()))?;
     let map = json["weight_map"].as_object().into_iter().flatten();
@@ -262,21 +230,14 @@ fn shards(index: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 fn not_usable(repo: &HubRepo, files: &[String]) -> StoreError {
-    let gguf: Vec<&str> = files
-        .iter()
-        .map(String::as_str)
-        .filter(|f| f.ends_with(".gguf"))
-        .take(8)
-        .collect();
+    let gguf: Vec<&str> =
+        files.iter().map(String::as_str).filter(|f| f.ends_with(".gguf")).take(8).collect();
     StoreError::NotUsable {
         repo: repo.id.clone(),
         hint: if gguf.is_empty() {
             String::new()
         } else {
-            format!(
-                "; download one of its GGUF files and pass its path ({})",
-                gguf.join(", ")
-            )
+            format!("; download one of its GGUF files and pass its path ({})", gguf.join(", "))
         },
     }
 }

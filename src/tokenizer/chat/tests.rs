@@ -25,10 +25,7 @@ fn check(template: &str, expected: &str) {
     let template = ChatTemplate::new(template, TemplateSource::Gguf)
         .expect("compiles")
         .with_tokens("<s>".to_owned(), "</s>".to_owned());
-    assert_eq!(
-        template.render(&hello(), &options()).expect("renders"),
-        expected
-    );
+    assert_eq!(template.render(&hello(), &options()).expect("renders"), expected);
 }
 
 #[test]
@@ -71,10 +68,7 @@ fn the_date_is_the_one_given() {
 
 #[test]
 fn json_is_spelled_as_python_spells_it() {
-    check(
-        "{{ {'a': [1, 'é<'], 'b': none} | tojson }}",
-        "{\"a\": [1, \"é<\"], \"b\": null}",
-    );
+    check("{{ {'a': [1, 'é<'], 'b': none} | tojson }}", "{\"a\": [1, \"é<\"], \"b\": null}");
     check("{{ [1] | tojson(indent=2) }}", "[\n  1\n]");
 }
 
@@ -82,9 +76,7 @@ fn json_is_spelled_as_python_spells_it() {
 fn variables_of_the_caller_are_seen() {
     let template = ChatTemplate::new("{{ enable_thinking }}", TemplateSource::Gguf).unwrap();
     let mut options = options();
-    options
-        .variables
-        .insert("enable_thinking".to_owned(), false.into());
+    options.variables.insert("enable_thinking".to_owned(), false.into());
     assert_eq!(template.render(&hello(), &options).unwrap(), "False");
 }
 
@@ -104,13 +96,9 @@ fn an_exception_of_the_template_is_its_words_and_its_source() {
 
 #[test]
 fn a_template_that_is_none_or_never_ends_is_an_error() {
-    let error = ChatTemplate::new("{% for %}", TemplateSource::Gguf)
-        .err()
-        .expect("must be refused");
-    assert!(
-        matches!(error, TokenizerError::BadTemplate { .. }),
-        "{error}"
-    );
+    let error =
+        ChatTemplate::new("{% for %}", TemplateSource::Gguf).err().expect("must be refused");
+    assert!(matches!(error, TokenizerError::BadTemplate { .. }), "{error}");
     let template = ChatTemplate::new(
         "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}",
         TemplateSource::Gguf,
@@ -127,9 +115,7 @@ fn defaults_are_given_only_to_known_vocabularies() {
     let chatml = ChatTemplate::known(|name| name.starts_with("<|im_")).expect("known");
     assert_eq!(chatml.source(), TemplateSource::DefaultChatMl);
     assert_eq!(
-        chatml
-            .render(&[Message::new("user", "x")], &options())
-            .unwrap(),
+        chatml.render(&[Message::new("user", "x")], &options()).unwrap(),
         "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"
     );
     let llama3 = ChatTemplate::known(|name| ["<|start_header_id|>", "<|eot_id|>"].contains(&name))

@@ -81,17 +81,13 @@ fn marked_json() -> Value {
 fn a_byte_level_folder_is_read_whole() {
     let tokenizer = load(&[("tokenizer.json", byte_level_json())]).unwrap();
     assert_eq!(tokenizer.len(), 8);
-    let ids = tokenizer
-        .encode("ab ab a", Specials::AsText, AddBos::Auto)
-        .unwrap();
+    let ids = tokenizer.encode("ab ab a", Specials::AsText, AddBos::Auto).unwrap();
     // Neither the hole nor the truncation of the training run matters.
     assert_eq!(ids, [3, 2, 3, 2, 0].map(TokenId));
     assert_eq!(tokenizer.token_bytes(TokenId(2)), b" ");
     assert!(tokenizer.is_control(TokenId(4)) && tokenizer.is_control(TokenId(5)));
     assert_eq!(tokenizer.token_bytes(TokenId(6)), b"<COMP>");
-    let parsed = tokenizer
-        .encode("a<end><COMP>", Specials::Parse, AddBos::Never)
-        .unwrap();
+    let parsed = tokenizer.encode("a<end><COMP>", Specials::Parse, AddBos::Never).unwrap();
     assert_eq!(parsed, [0, 5, 6].map(TokenId));
     assert!(tokenizer.eos().ids().is_empty());
 }
@@ -101,16 +97,11 @@ fn a_llama_2_folder_puts_a_space_in_front_only_of_whole_texts() {
     let tokenizer = load(&[("tokenizer.json", marked_json())]).unwrap();
     assert_eq!(tokenizer.bos(), Some(TokenId(1)));
     assert!(tokenizer.add_bos());
-    let ids = tokenizer
-        .encode("f f", Specials::AsText, AddBos::Auto)
-        .unwrap();
+    let ids = tokenizer.encode("f f", Specials::AsText, AddBos::Auto).unwrap();
     assert_eq!(ids, [1, 261, 261].map(TokenId));
     assert_eq!(tokenizer.decode(&ids), "f f");
     assert_eq!(tokenizer.encode_bytes(b"f f"), [260, 261].map(TokenId));
-    assert_eq!(
-        tokenizer.encode_bytes("é".as_bytes()),
-        [3 + 0xC3, 3 + 0xA9].map(TokenId)
-    );
+    assert_eq!(tokenizer.encode_bytes("é".as_bytes()), [3 + 0xC3, 3 + 0xA9].map(TokenId));
     assert_eq!(tokenizer.encode_bytes(b"\xFF"), [TokenId(3 + 0xFF)]);
     // A space and a newline have byte tokens at least.
     tokenizer.check_constrainable().unwrap();
@@ -120,10 +111,7 @@ fn a_llama_2_folder_puts_a_space_in_front_only_of_whole_texts() {
 fn the_end_is_the_union_of_all_configurations() {
     let tokenizer = load(&[
         ("tokenizer.json", byte_level_json()),
-        (
-            "tokenizer_config.json",
-            json!({"eos_token": {"content": "<end>"}}),
-        ),
+        ("tokenizer_config.json", json!({"eos_token": {"content": "<end>"}})),
         ("generation_config.json", json!({"eos_token_id": [7, 2]})),
         ("config.json", json!({"eos_token_id": 1})),
     ])
@@ -135,14 +123,10 @@ fn the_end_is_the_union_of_all_configurations() {
 fn the_configuration_decides_on_the_first_token() {
     let config = |add: bool| json!({"bos_token": "<s>", "add_bos_token": add});
     for add in [true, false] {
-        let tokenizer = load(&[
-            ("tokenizer.json", byte_level_json()),
-            ("tokenizer_config.json", config(add)),
-        ])
-        .unwrap();
-        let ids = tokenizer
-            .encode("a", Specials::AsText, AddBos::Auto)
-            .unwrap();
+        let tokenizer =
+            load(&[("tokenizer.json", byte_level_json()), ("tokenizer_config.json", config(add))])
+                .unwrap();
+        let ids = tokenizer.encode("a", Specials::AsText, AddBos::Auto).unwrap();
         assert_eq!(ids.contains(&TokenId(7)), add);
     }
     let tokenizer = load(&[
@@ -157,10 +141,7 @@ fn the_configuration_decides_on_the_first_token() {
 #[track_caller]
 fn check_template(files: &[(&str, Value)], source: TemplateSource) {
     let files = [&[("tokenizer.json", byte_level_json())], files].concat();
-    assert_eq!(
-        load(&files).unwrap().chat_template().unwrap().source(),
-        source
-    );
+    assert_eq!(load(&files).unwrap().chat_template().unwrap().source(), source);
 }
 
 #[test]
@@ -191,34 +172,19 @@ fn files_that_are_not_what_they_should_be_are_named() {
     unknown["decoder"] = json!({"type": "WordPiece", "prefix": "##", "cleanup": true});
     let good = ("tokenizer.json", byte_level_json());
     for (files, part) in [
-        (
-            vec![("tokenizer.json", json!({"model": 1}))],
-            "tokenizer.json",
-        ),
+        (vec![("tokenizer.json", json!({"model": 1}))], "tokenizer.json"),
         (vec![("tokenizer.json", unknown)], "decoder"),
         (
-            vec![
-                good.clone(),
-                ("tokenizer_config.json", json!({"chat_template": 3})),
-            ],
+            vec![good.clone(), ("tokenizer_config.json", json!({"chat_template": 3}))],
             "chat_template",
         ),
-        (
-            vec![
-                good.clone(),
-                ("tokenizer_config.json", json!({"chat_template": []})),
-            ],
-            "default",
-        ),
+        (vec![good.clone(), ("tokenizer_config.json", json!({"chat_template": []}))], "default"),
     ] {
         let error = load(&files).err().expect("must be refused").to_string();
         assert!(error.contains(part), "{error}");
     }
     let dir = folder(&[good]);
     fs::write(dir.path().join("generation_config.json"), "{").unwrap();
-    let error = Tokenizer::from_folder(dir.path())
-        .err()
-        .expect("must be refused")
-        .to_string();
+    let error = Tokenizer::from_folder(dir.path()).err().expect("must be refused").to_string();
     assert!(error.contains("generation_config.json"), "{error}");
 }

@@ -23,9 +23,8 @@ fn from_metadata(metadata: &[(&str, MetaValue)]) -> Result<Tokenizer, TokenizerE
 /// A vocabulary in GPT-2's byte alphabet: every byte by its own id, then pieces in the order of their
 /// merges, then the pieces of `extra` with their type numbers.
 fn byte_level(pre: &str, merges: &[&str], extra: &[(&str, i32)]) -> Vec<(&'static str, MetaValue)> {
-    let mut alphabet: Vec<(u8, char)> = ('\u{21}'..='\u{143}')
-        .filter_map(|c| Some((super::token_bytes::byte_of(c)?, c)))
-        .collect();
+    let mut alphabet: Vec<(u8, char)> =
+        ('\u{21}'..='\u{143}').filter_map(|c| Some((super::token_bytes::byte_of(c)?, c))).collect();
     alphabet.sort_unstable();
     let mut pieces: Vec<String> = alphabet.iter().map(|(_, c)| c.to_string()).collect();
     assert_eq!(pieces.len(), 256);
@@ -47,31 +46,15 @@ fn byte_level(pre: &str, merges: &[&str], extra: &[(&str, i32)]) -> Vec<(&'stati
 
 /// A SentencePiece vocabulary: unknown, begin, end, every byte, then pieces with their scores.
 fn marked(pieces: &[(&str, f32)]) -> Vec<(&'static str, MetaValue)> {
-    let mut all = vec![
-        ("<unk>".to_owned(), 0.0, 2),
-        ("<s>".to_owned(), 0.0, 3),
-        ("</s>".to_owned(), 0.0, 3),
-    ];
+    let mut all =
+        vec![("<unk>".to_owned(), 0.0, 2), ("<s>".to_owned(), 0.0, 3), ("</s>".to_owned(), 0.0, 3)];
     all.extend((0..=255).map(|byte| (format!("<0x{byte:02X}>"), 0.0, 6)));
-    all.extend(
-        pieces
-            .iter()
-            .map(|&(piece, score)| (piece.to_owned(), score, 1)),
-    );
+    all.extend(pieces.iter().map(|&(piece, score)| (piece.to_owned(), score, 1)));
     vec![
         ("tokenizer.ggml.model", MetaValue::Str("llama".to_owned())),
-        (
-            "tokenizer.ggml.tokens",
-            MetaValue::Strings(all.iter().map(|p| p.0.clone()).collect()),
-        ),
-        (
-            "tokenizer.ggml.scores",
-            MetaValue::F32s(all.iter().map(|p| p.1).collect()),
-        ),
-        (
-            "tokenizer.ggml.token_type",
-            MetaValue::I32s(all.iter().map(|p| p.2).collect()),
-        ),
+        ("tokenizer.ggml.tokens", MetaValue::Strings(all.iter().map(|p| p.0.clone()).collect())),
+        ("tokenizer.ggml.scores", MetaValue::F32s(all.iter().map(|p| p.1).collect())),
+        ("tokenizer.ggml.token_type", MetaValue::I32s(all.iter().map(|p| p.2).collect())),
         ("tokenizer.ggml.bos_token_id", MetaValue::U32(1)),
         ("tokenizer.ggml.eos_token_id", MetaValue::U32(2)),
         ("tokenizer.ggml.unknown_token_id", MetaValue::U32(0)),
@@ -91,8 +74,5 @@ fn with(
 
 /// The bytes of some ids, one after the other.
 fn bytes_of(tokenizer: &Tokenizer, ids: &[TokenId]) -> Vec<u8> {
-    ids.iter()
-        .flat_map(|&id| tokenizer.token_bytes(id))
-        .copied()
-        .collect()
+    ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).copied().collect()
 }

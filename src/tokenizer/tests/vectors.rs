@@ -9,10 +9,8 @@ use super::*;
 
 /// The folder with data that is not part of the repository.
 fn shared() -> Option<PathBuf> {
-    let path = std::env::var_os("TETHER_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
-        PathBuf::from,
-    );
+    let path = std::env::var_os("TETHER_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
     if path.join("data/tokenizers").is_dir() {
         return Some(path);
     }
@@ -27,11 +25,9 @@ fn vectors(folder: &Path, name: &str) -> Vec<(String, Vec<TokenId>)> {
     };
     let (texts, ids) = (read("inp"), read("out"));
     let texts = texts.split("\n__ggml_vocab_test__\n").map(str::to_owned);
-    let ids = ids.split('\n').map(|line| {
-        line.split_whitespace()
-            .map(|id| TokenId(id.parse().unwrap()))
-            .collect()
-    });
+    let ids = ids
+        .split('\n')
+        .map(|line| line.split_whitespace().map(|id| TokenId(id.parse().unwrap())).collect());
     let vectors: Vec<_> = texts.zip(ids).collect();
     assert_eq!(vectors.len(), 47);
     vectors
@@ -41,9 +37,7 @@ fn vectors(folder: &Path, name: &str) -> Vec<(String, Vec<TokenId>)> {
 #[track_caller]
 fn check_vectors(tokenizer: &Tokenizer, vectors: &[(String, Vec<TokenId>)]) {
     for (text, ids) in vectors {
-        let got = tokenizer
-            .encode(text, Specials::AsText, AddBos::Never)
-            .unwrap();
+        let got = tokenizer.encode(text, Specials::AsText, AddBos::Never).unwrap();
         assert_eq!(&got, ids, "{text:?}");
         assert_eq!(&tokenizer.decode(&got), text);
     }

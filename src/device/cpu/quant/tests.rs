@@ -47,10 +47,8 @@ fn check_rounding(dtype: DType, values: &[f32], blocks: &[u8]) {
 
 #[test]
 fn shared_vectors_dequantise_within_the_formats_own_rounding() {
-    let shared = std::env::var_os("TETHER_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
-        PathBuf::from,
-    );
+    let shared = std::env::var_os("TETHER_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
     let folder = shared.join("data/quants");
     if !folder.is_dir() {
         println!("skipped: {} is not there", folder.display());

@@ -18,12 +18,7 @@ pub struct Columns32 {
 
 impl Columns32 {
     /// Codes and scales that stand for 32 zeros.
-    pub const ZERO: Self = Self {
-        codes: [0; 32],
-        zero: 0,
-        d: [0.0; 2],
-        m: [0.0; 2],
-    };
+    pub const ZERO: Self = Self { codes: [0; 32], zero: 0, d: [0.0; 2], m: [0.0; 2] };
 
     /// The weight of column `c`.
     pub fn weight(&self, c: usize) -> f32 {
@@ -102,12 +97,7 @@ fn q8_0(block: &[u8]) -> Columns32 {
     for (code, &q) in codes.iter_mut().zip(&block[2..]) {
         *code = q ^ 0x80;
     }
-    Columns32 {
-        codes,
-        zero: 128,
-        d: [half_at(block, 0); 2],
-        m: [0.0; 2],
-    }
+    Columns32 { codes, zero: 128, d: [half_at(block, 0); 2], m: [0.0; 2] }
 }
 
 /// Nibbles of a 32-column block: the low ones are columns 0 to 15, the high ones 16 to 31.
@@ -149,10 +139,7 @@ pub(in crate::device) fn scale_min_k(scales: &[u8], s: usize) -> (u8, u8) {
     if s < 4 {
         (scales[s] & 63, scales[s + 4] & 63)
     } else {
-        (
-            scales[s + 4] & 15 | scales[s - 4] >> 6 << 4,
-            scales[s + 4] >> 4 | scales[s] >> 6 << 4,
-        )
+        (scales[s + 4] & 15 | scales[s - 4] >> 6 << 4, scales[s + 4] >> 4 | scales[s] >> 6 << 4)
     }
 }
 
@@ -184,10 +171,5 @@ fn q6_k(block: &[u8], s: usize) -> Columns32 {
     for c in 0..32 {
         codes[c] = low[c] >> (quarter / 2 * 4) & 15 | (high[c] >> (quarter * 2) & 3) << 4;
     }
-    Columns32 {
-        codes,
-        zero: 32,
-        d: [scale(0), scale(1)],
-        m: [0.0; 2],
-    }
+    Columns32 { codes, zero: 32, d: [scale(0), scale(1)], m: [0.0; 2] }
 }

@@ -71,10 +71,7 @@ fn weighted_sum(
         .iter()
         .map(|&key| {
             let key = &store.keys[at(key)..][..query.len()];
-            let products = query
-                .iter()
-                .zip(key)
-                .map(|(&q, &k)| f64::from(q) * f64::from(k));
+            let products = query.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k));
             products.sum::<f64>() * f64::from(scale)
         })
         .collect();
@@ -87,10 +84,6 @@ fn weighted_sum(
             .zip(&weights)
             .map(|(&key, w)| w * f64::from(store.values[at(key) + i]))
             .sum();
-        *o = if keys.is_empty() {
-            0.0
-        } else {
-            (sum / total) as f32
-        };
+        *o = if keys.is_empty() { 0.0 } else { (sum / total) as f32 };
     }
 }

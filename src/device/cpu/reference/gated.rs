@@ -20,9 +20,7 @@ pub(super) fn combine(gate_up: &[f32], n: usize, act: Activation) -> Vec<f32> {
         .chunks(2 * n)
         .flat_map(|row| {
             let (gate, up) = row.split_at(n);
-            gate.iter()
-                .zip(up)
-                .map(|(&g, &u)| (activate(f64::from(g)) * f64::from(u)) as f32)
+            gate.iter().zip(up).map(|(&g, &u)| (activate(f64::from(g)) * f64::from(u)) as f32)
         })
         .collect()
 }

@@ -84,9 +84,7 @@ impl ReferenceBackend {
     fn normed(&self, x: BufferId, norm: VectorId, eps: f32, n_rows: usize) -> Vec<f32> {
         let weights = &self.vectors[norm.0 as usize];
         let x = &self.buffers[x.0 as usize][..n_rows * weights.len()];
-        x.chunks(weights.len())
-            .flat_map(|row| norm::rms_norm(row, weights, eps))
-            .collect()
+        x.chunks(weights.len()).flat_map(|row| norm::rms_norm(row, weights, eps)).collect()
     }
 }
 
@@ -136,11 +134,7 @@ impl Backend for ReferenceBackend {
 
     fn kv_store(&mut self, shape: KvShape) -> Result<KvId, DeviceError> {
         let n = super::source::kv_elements(self.name(), &shape)?;
-        self.stores.push(KvStore {
-            shape,
-            keys: vec![0.0; n],
-            values: vec![0.0; n],
-        });
+        self.stores.push(KvStore { shape, keys: vec![0.0; n], values: vec![0.0; n] });
         Ok(KvId(next_id(self.stores.len() - 1)))
     }
 
@@ -230,11 +224,8 @@ impl Backend for ReferenceBackend {
         step: &StepRows<'_>,
     ) -> Result<(), DeviceError> {
         let vector = |id: Option<VectorId>| id.map(|id| self.vectors[id.0 as usize].as_slice());
-        let (inv_freq, q_norm, k_norm) = (
-            vector(spec.inv_freq),
-            vector(spec.q_norm),
-            vector(spec.k_norm),
-        );
+        let (inv_freq, q_norm, k_norm) =
+            (vector(spec.inv_freq), vector(spec.q_norm), vector(spec.k_norm));
         let store = &mut self.stores[kv.0 as usize];
         let (n_q, d) = (spec.n_heads, spec.head_dim);
         let width = (n_q + 2 * spec.n_kv_heads) * d;

@@ -126,11 +126,7 @@ impl CpuBackend {
     ) -> Result<(), DeviceError> {
         let (n_cols, out_cols) = {
             let matrix = &self.matrices[w.0 as usize];
-            let out_cols = if matrix.gated {
-                matrix.rows / 2
-            } else {
-                matrix.rows
-            };
+            let out_cols = if matrix.gated { matrix.rows / 2 } else { matrix.rows };
             (matrix.cols, out_cols)
         };
         assert_ne!(x, out, "a product cannot write its own input");
@@ -146,11 +142,7 @@ impl CpuBackend {
             isa: self.isa,
             matrix: &self.matrices[w.0 as usize],
             x,
-            prepare: Prepare {
-                norm,
-                n_cols,
-                halves: self.matrices[w.0 as usize].has_halves(),
-            },
+            prepare: Prepare { norm, n_cols, halves: self.matrices[w.0 as usize].has_halves() },
             n_rows,
             out,
             out_cols,
@@ -244,8 +236,7 @@ impl Backend for CpuBackend {
     }
 
     fn buffer(&mut self, n_elems: usize) -> Result<BufferId, DeviceError> {
-        self.buffers
-            .push(Floats::new(n_elems, "an activation buffer")?);
+        self.buffers.push(Floats::new(n_elems, "an activation buffer")?);
         Ok(BufferId(next_id(self.buffers.len() - 1)))
     }
 
@@ -386,10 +377,7 @@ impl Backend for CpuBackend {
         let cache = &self.caches[kv.0 as usize];
         let (n_q, n_kv, d) = (spec.n_heads, spec.n_kv_heads, spec.head_dim);
         assert_eq!((n_kv, d), (cache.shape.n_kv_heads, cache.shape.head_dim));
-        assert!(
-            n_q.is_multiple_of(n_kv),
-            "query heads share key-value heads evenly"
-        );
+        assert!(n_q.is_multiple_of(n_kv), "query heads share key-value heads evenly");
         assert!(qkv != out, "attention cannot write its own input");
         self.attention.reserve(d, n_q / n_kv)?;
         let job = attention::Job {
@@ -398,9 +386,7 @@ impl Backend for CpuBackend {
             cache,
             layer,
             step,
-            qkv: self
-                .pointer(qkv, step.n_rows * (n_q + 2 * n_kv) * d)
-                .cast_const(),
+            qkv: self.pointer(qkv, step.n_rows * (n_q + 2 * n_kv) * d).cast_const(),
             out: self.pointer(out, step.n_rows * n_q * d),
         };
         attention::run(&mut self.pool, &mut self.attention, &job)
@@ -432,10 +418,7 @@ impl Backend for CpuBackend {
         mask: Option<&[u32]>,
     ) -> Result<Option<u32>, DeviceError> {
         assert!(n_valid <= n_cols, "more ids are valid than a row has");
-        assert!(
-            mask.is_none_or(|m| m.len() * 32 >= n_valid),
-            "the mask is too short"
-        );
+        assert!(mask.is_none_or(|m| m.len() * 32 >= n_valid), "the mask is too short");
         let row = &self.slice(logits, row * n_cols + n_valid)[row * n_cols..];
         Ok(select::argmax(self.isa, row, mask))
     }

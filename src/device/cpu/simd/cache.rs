@@ -54,9 +54,7 @@ impl Cache {
     fn block(&self, layer: usize, block: usize) -> *mut u8 {
         assert!(layer < self.shape.n_layers && block < self.shape.n_blocks);
         let idx = layer * self.shape.n_blocks + block;
-        self.memory
-            .ptr()
-            .wrapping_add(idx * Self::block_bytes_of(&self.shape))
+        self.memory.ptr().wrapping_add(idx * Self::block_bytes_of(&self.shape))
     }
 
     /// The keys of one head in one block.
@@ -84,10 +82,7 @@ impl Cache {
         key: &[f32],
         value: &[f32],
     ) {
-        let (block, offset) = (
-            slot / self.shape.block_tokens,
-            slot % self.shape.block_tokens,
-        );
+        let (block, offset) = (slot / self.shape.block_tokens, slot % self.shape.block_tokens);
         let keys = self.keys(layer, block, kv_head);
         let values = self.values(layer, block, kv_head);
         let (key_stride, value_at) = (self.key_stride(), offset * self.value_stride());
@@ -140,10 +135,7 @@ impl Cache {
     pub(super) fn copy_blocks(&mut self, pairs: &[(u32, u32)]) {
         for layer in 0..self.shape.n_layers {
             for &(from, to) in pairs {
-                let (from, to) = (
-                    self.block(layer, from as usize),
-                    self.block(layer, to as usize),
-                );
+                let (from, to) = (self.block(layer, from as usize), self.block(layer, to as usize));
                 // SAFETY: two blocks of this store (or the same one).
                 unsafe { std::ptr::copy(from, to, Self::block_bytes_of(&self.shape)) };
             }
@@ -159,8 +151,7 @@ impl Cache {
                 let (from, to) = (from as usize, to as usize);
                 for head in 0..self.shape.n_kv_heads {
                     let keys = |slot: usize| {
-                        self.keys(layer, slot / n, head)
-                            .wrapping_add(slot % n * size)
+                        self.keys(layer, slot / n, head).wrapping_add(slot % n * size)
                     };
                     let values = |slot: usize| {
                         let at = slot % n * self.value_stride() * size;

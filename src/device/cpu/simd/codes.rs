@@ -152,12 +152,8 @@ impl<const FIVE: bool> QK<FIVE> {
     unsafe fn product<S: Lanes>(s: S, runs: Runs, b: usize, second: usize) -> S::F {
         // SAFETY: the caller points to a group with block `b`.
         let (small, d) = unsafe {
-            let small = runs
-                .scales
-                .add(b * Self::LAYOUT.scale_bytes + second * LANES);
-            let d = runs
-                .supers
-                .add(b / 8 * Self::LAYOUT.super_bytes + second * 32);
+            let small = runs.scales.add(b * Self::LAYOUT.scale_bytes + second * LANES);
+            let d = runs.supers.add(b / 8 * Self::LAYOUT.super_bytes + second * 32);
             (s.load_u8(small), s.load_f16(d.cast()))
         };
         s.mul(d, small)
@@ -178,11 +174,7 @@ impl<const FIVE: bool> Codes for QK<FIVE> {
         // SAFETY: the caller points to a group with block `b`.
         unsafe {
             let block = runs.codes.add(b * Self::LAYOUT.code_bytes);
-            if FIVE {
-                five_bit_pair(s, block, j)
-            } else {
-                nibble_pair(s, block, j)
-            }
+            if FIVE { five_bit_pair(s, block, j) } else { nibble_pair(s, block, j) }
         }
     }
     #[inline(always)]
@@ -231,11 +223,7 @@ impl Codes for Q6K {
         // pairs, the first for vectors 0 to 3 and the second for 4 to 7.
         let ((low, high), bits_low, bits_high) = unsafe {
             let block = runs.codes.add(b * Self::LAYOUT.code_bytes);
-            (
-                nibbles(s, block.add(j * 64)),
-                s.iload(block.add(256)),
-                s.iload(block.add(320)),
-            )
+            (nibbles(s, block.add(j * 64)), s.iload(block.add(256)), s.iload(block.add(320)))
         };
         let top = s.isplat(0x3030_3030);
         let (a, b) = match j {

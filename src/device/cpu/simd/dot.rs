@@ -44,12 +44,7 @@ impl<C: Codes, const M: usize> Kernel for Dot<C, M> {
 
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        let Self {
-            codes,
-            mut runs,
-            n_blocks,
-            series,
-        } = self;
+        let Self { codes, mut runs, n_blocks, series } = self;
         let mut tile = series.tile;
         for i in 0..series.n {
             // SAFETY: the maker of the series vouches for groups, tiles and output.
@@ -261,10 +256,7 @@ impl<C: Codes> Kernel for Widen<C> {
                 }
                 s.store(scales_to.add(b * LANES), self.codes.scale(s, self.runs, b));
                 if C::MINS || C::HALVES {
-                    s.store(
-                        seconds_to.add(b * LANES),
-                        self.codes.second(s, self.runs, b),
-                    );
+                    s.store(seconds_to.add(b * LANES), self.codes.second(s, self.runs, b));
                 }
             }
         }
@@ -329,11 +321,7 @@ macro_rules! with_rows {
 fn runs_of(part: &Part, g: usize) -> Runs {
     let (scales, supers, _) = GroupLayout::of(part.dtype).offsets(part.n_blocks());
     let codes = part.group(g);
-    Runs {
-        codes,
-        scales: codes.wrapping_add(scales),
-        supers: codes.wrapping_add(supers),
-    }
+    Runs { codes, scales: codes.wrapping_add(scales), supers: codes.wrapping_add(supers) }
 }
 
 /// Ask for the start of group `g`, whose use begins soon.

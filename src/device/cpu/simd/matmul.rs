@@ -117,9 +117,7 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new(n_threads: usize) -> Result<Self, DeviceError> {
         Ok(Self {
-            own: (0..n_threads)
-                .map(|_| Own::new())
-                .collect::<Result<_, _>>()?,
+            own: (0..n_threads).map(|_| Own::new()).collect::<Result<_, _>>()?,
             rows: Floats::new(0, "prepared rows")?,
             plain: Floats::new(0, "prepared rows")?,
             tiles: Vec::new(),
@@ -134,8 +132,7 @@ impl Scratch {
         self.plain.reserve(n_rows * n_cols, what)?;
         self.tiles.reserve(n_rows);
         for own in &mut self.own {
-            own.rows
-                .reserve(DIRECT_ROWS * n_blocks * BLOCK_WORDS, what)?;
+            own.rows.reserve(DIRECT_ROWS * n_blocks * BLOCK_WORDS, what)?;
             own.plain.reserve(DIRECT_ROWS * n_cols, what)?;
             let n_sums = (SERIES_GROUPS * DIRECT_ROWS).max(n_rows) * LANES;
             own.sums.reserve(2 * n_sums, what)?;
@@ -145,10 +142,8 @@ impl Scratch {
     }
 
     pub(super) fn n_bytes(&self) -> u64 {
-        let own = self
-            .own
-            .iter()
-            .map(|o| o.rows.len() + o.plain.len() + o.sums.len() + o.panels.len());
+        let own =
+            self.own.iter().map(|o| o.rows.len() + o.plain.len() + o.sums.len() + o.panels.len());
         (own.sum::<usize>() + self.rows.len() + self.plain.len()) as u64 * 4
     }
 }
@@ -231,31 +226,11 @@ impl Product<'_> {
             let prepare = &self.prepare;
             if self.matrix.has_blocks() {
                 let tile = quantised.wrapping_add(first * n_words);
-                dispatch(
-                    self.isa,
-                    PrepareRow {
-                        x,
-                        prepare,
-                        tile,
-                        m,
-                        lane,
-                        quantise: true,
-                    },
-                );
+                dispatch(self.isa, PrepareRow { x, prepare, tile, m, lane, quantise: true });
             }
             if self.matrix.has_plain() {
                 let tile = plain.wrapping_add(first * n_cols);
-                dispatch(
-                    self.isa,
-                    PrepareRow {
-                        x,
-                        prepare,
-                        tile,
-                        m,
-                        lane,
-                        quantise: false,
-                    },
-                );
+                dispatch(self.isa, PrepareRow { x, prepare, tile, m, lane, quantise: false });
             }
         }
     }
@@ -315,10 +290,7 @@ impl Product<'_> {
         let mut series = Series {
             n,
             group_stride: part.group_bytes(),
-            tile: own
-                .rows
-                .ptr()
-                .wrapping_add(first * part.n_blocks() * BLOCK_WORDS),
+            tile: own.rows.ptr().wrapping_add(first * part.n_blocks() * BLOCK_WORDS),
             tile_stride: 0,
             m,
             out,
@@ -349,13 +321,7 @@ impl Product<'_> {
         let start = tiles[0].0;
         for &(first, m) in tiles {
             let at = (first - start) * LANES;
-            self.finish(
-                part,
-                g,
-                (first, m),
-                sums.wrapping_add(at),
-                second.wrapping_add(at),
-            );
+            self.finish(part, g, (first, m), sums.wrapping_add(at), second.wrapping_add(at));
         }
     }
 
@@ -371,16 +337,8 @@ impl Product<'_> {
         let blocks = is_blocks(part.dtype);
         // SAFETY: panels were reserved for the longest rows, one for each gated part.
         let widened = blocks.then(|| unsafe { dot::widen(self.isa, part, g, panel) });
-        let row_words = if blocks {
-            part.n_blocks() * BLOCK_WORDS
-        } else {
-            part.cols
-        };
-        let rows = if blocks {
-            scratch.rows.ptr()
-        } else {
-            scratch.plain.ptr()
-        };
+        let row_words = if blocks { part.n_blocks() * BLOCK_WORDS } else { part.cols };
+        let rows = if blocks { scratch.rows.ptr() } else { scratch.plain.ptr() };
         let start = tiles[0].0;
         for same in tiles.chunk_by(|a, b| a.1 == b.1) {
             let (first, m) = same[0];

@@ -43,11 +43,7 @@ unsafe impl Sync for Block {}
 
 impl Block {
     pub(super) fn new(n_bytes: usize, pages: Pages, what: &str) -> Result<Self, DeviceError> {
-        let extra = if pages == Pages::Huge {
-            HUGE_PAGE_BYTES
-        } else {
-            ALIGN
-        };
+        let extra = if pages == Pages::Huge { HUGE_PAGE_BYTES } else { ALIGN };
         let map_bytes = n_bytes.saturating_add(extra);
         let map_start = map(map_bytes).ok_or_else(|| DeviceError::OutOfMemory {
             device: "cpu",
@@ -61,12 +57,7 @@ impl Block {
         if pages == Pages::Huge {
             advise_huge(start, n_bytes);
         }
-        Ok(Self {
-            start,
-            map_start,
-            map_bytes,
-            n_bytes,
-        })
+        Ok(Self { start, map_start, map_bytes, n_bytes })
     }
 
     pub(super) fn ptr(&self) -> *mut u8 {
@@ -140,12 +131,8 @@ fn advise_huge(_start: NonNull<u8>, _n_bytes: usize) {}
 #[cfg(unix)]
 fn free_bytes() -> u64 {
     // SAFETY: reads two system constants.
-    let (pages, size) = unsafe {
-        (
-            libc::sysconf(libc::_SC_AVPHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_AVPHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     u64::try_from(pages).unwrap_or(0) * u64::try_from(size).unwrap_or(0)
 }
 
@@ -172,10 +159,7 @@ impl Arena {
             self.blocks.push(Block::new(size, Pages::Huge, what)?);
             self.used = 0;
         }
-        let block = self
-            .blocks
-            .last()
-            .expect("a block was just made when none had room");
+        let block = self.blocks.last().expect("a block was just made when none had room");
         // SAFETY: `used + n_bytes` is within the block.
         let start = unsafe { block.start.add(self.used) };
         self.used += n_bytes;

@@ -37,10 +37,8 @@ impl Angles {
         self.cos_sin.clear();
         for &position in positions {
             let angles = |freq: &f32| f64::from(position as f32 * freq).sin_cos();
-            self.cos_sin
-                .extend(inv_freq.iter().map(|f| angles(f).1 as f32));
-            self.cos_sin
-                .extend(inv_freq.iter().map(|f| angles(f).0 as f32));
+            self.cos_sin.extend(inv_freq.iter().map(|f| angles(f).1 as f32));
+            self.cos_sin.extend(inv_freq.iter().map(|f| angles(f).0 as f32));
         }
     }
 }

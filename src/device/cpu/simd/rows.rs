@@ -25,9 +25,7 @@ pub(super) fn tiles(n_rows: usize, tile_rows: usize) -> impl Iterator<Item = (us
     let mut first = 0;
     std::iter::from_fn(move || {
         let left = n_rows - first;
-        let rows = [12, 8, 4, 2, 1]
-            .into_iter()
-            .find(|&m| m <= left.min(tile_rows))?;
+        let rows = [12, 8, 4, 2, 1].into_iter().find(|&m| m <= left.min(tile_rows))?;
         first += rows;
         Some((first - rows, rows))
     })
@@ -113,16 +111,8 @@ pub(super) unsafe fn quantise_row<S: Lanes>(
         let high = normed(s, x, prepare, scale, b * 32 + LANES);
         let largest = s.largest(s.max(s.abs(low), s.abs(high)));
         // A block so small that 127 / largest overflows is a block of zeros; an infinite one is NaN.
-        let inverse = if largest > 1e-35 {
-            127.0 / largest
-        } else {
-            0.0
-        };
-        let d = if inverse == 0.0 {
-            largest * 0.0
-        } else {
-            largest / 127.0
-        };
+        let inverse = if largest > 1e-35 { 127.0 / largest } else { 0.0 };
+        let d = if inverse == 0.0 { largest * 0.0 } else { largest / 127.0 };
         let inverse = s.splat(inverse);
         let low = s.round(s.mul(low, inverse));
         let high = s.round(s.mul(high, inverse));

@@ -25,9 +25,7 @@ pub(super) fn argmax(isa: Isa, values: &[f32], mask: Option<&[u32]>) -> Option<u
     }
     let allowed = |&i: &usize| mask.is_none_or(|m| m[i / WORD] >> (i % WORD) & 1 == 1);
     match best_part {
-        Some(p) => (p * PART..values.len())
-            .filter(allowed)
-            .find(|&i| values[i] == best),
+        Some(p) => (p * PART..values.len()).filter(allowed).find(|&i| values[i] == best),
         // Nothing is above minus infinity: the first that is minus infinity, or the first NaN.
         None => (0..values.len())
             .filter(allowed)

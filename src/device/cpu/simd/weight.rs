@@ -50,11 +50,7 @@ impl GroupLayout {
             DType::F32 => (64 * 32, 0, 0),
             DType::F16 | DType::BF16 => (32 * 32, 0, 0),
         };
-        Self {
-            code_bytes,
-            scale_bytes,
-            super_bytes,
-        }
+        Self { code_bytes, scale_bytes, super_bytes }
     }
 
     /// Bytes of a group per block.
@@ -212,19 +208,10 @@ impl Part {
             }
             _ => {
                 let d = half(supers, 2 * r) * f32::from(scales[r]);
-                (
-                    0,
-                    [d; 2],
-                    -(half(supers, 32 + 2 * r) * f32::from(scales[16 + r])),
-                )
+                (0, [d; 2], -(half(supers, 32 + 2 * r) * f32::from(scales[16 + r])))
             }
         };
-        Columns32 {
-            codes: take_codes(codes, r),
-            zero,
-            d,
-            m: [m; 2],
-        }
+        Columns32 { codes: take_codes(codes, r), zero, d, m: [m; 2] }
     }
 }
 

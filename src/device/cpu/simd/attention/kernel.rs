@@ -170,11 +170,7 @@ impl Kernel for Softmax<'_> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let minus_inf = s.splat(f32::NEG_INFINITY);
-        let Running {
-            largest,
-            lanes,
-            alpha,
-        } = self.running;
+        let Running { largest, lanes, alpha } = self.running;
         // SAFETY: the maker of the kernel vouches for its pointers.
         unsafe {
             let n_rows = self.visible.len() * self.group;

@@ -40,10 +40,7 @@ impl Scratch {
     pub(super) fn new(n_threads: usize) -> Result<Self, DeviceError> {
         let what = "scratch for attention";
         let own = (0..n_threads).map(|_| Floats::new(0, what));
-        Ok(Self {
-            own: own.collect::<Result<_, _>>()?,
-            parts: Floats::new(0, what)?,
-        })
+        Ok(Self { own: own.collect::<Result<_, _>>()?, parts: Floats::new(0, what)? })
     }
 
     /// Make room for heads of `head_dim` elements, of which `group` share keys.
@@ -96,21 +93,9 @@ impl Own {
             scores: take(m * CHUNK),
             keys: take(d * CHUNK),
             values: take(CHUNK * d),
-            running: Running {
-                largest: take(m),
-                lanes: take(m * LANES),
-                alpha: take(m),
-            },
-            part: Sums {
-                values: take(m * d),
-                largest: take(m),
-                total: take(m),
-            },
-            whole: Sums {
-                values: take(m * d),
-                largest: take(m),
-                total: take(m),
-            },
+            running: Running { largest: take(m), lanes: take(m * LANES), alpha: take(m) },
+            part: Sums { values: take(m * d), largest: take(m), total: take(m) },
+            whole: Sums { values: take(m * d), largest: take(m), total: take(m) },
         }
     }
 }
@@ -187,15 +172,8 @@ fn by_part(pool: &mut Pool, scratch: &mut Scratch, job: &Job<'_>) -> Result<(), 
     scratch.parts.reserve(n_floats, "parts of attention")?;
     let scratch = &*scratch;
     let part = |i: usize, split: usize| {
-        let start = scratch
-            .parts
-            .ptr()
-            .wrapping_add((i * most + split) * part_len);
-        Sums {
-            largest: start,
-            total: start.wrapping_add(m),
-            values: start.wrapping_add(2 * m),
-        }
+        let start = scratch.parts.ptr().wrapping_add((i * most + split) * part_len);
+        Sums { largest: start, total: start.wrapping_add(m), values: start.wrapping_add(2 * m) }
     };
     let pieces = Pieces::new(n_items * most, pool.n_threads() * 4, 1);
     pool.run(&|thread| {
@@ -257,12 +235,7 @@ impl<'a> Job<'a> {
             if tile < n_tiles {
                 let first = tile * self.tile();
                 let n_rows = (seq.n_rows - first).min(self.tile());
-                return Item {
-                    seq,
-                    first,
-                    n_rows,
-                    kv_head,
-                };
+                return Item { seq, first, n_rows, kv_head };
             }
             tile -= n_tiles;
         }
@@ -276,9 +249,7 @@ impl<'a> Job<'a> {
             Some(_) => seq.past + seq.n_rows,
             None => seq.past + item.first + item.n_rows,
         };
-        let from = (item.first..item.first + item.n_rows)
-            .map(|r| self.first_key(seq, r))
-            .min();
+        let from = (item.first..item.first + item.n_rows).map(|r| self.first_key(seq, r)).min();
         (from.unwrap_or(0), to)
     }
 
@@ -288,9 +259,7 @@ impl<'a> Job<'a> {
             Some(_) => self.step.positions[seq.first_row + row] as usize,
             None => seq.past + row,
         };
-        self.spec
-            .window
-            .map_or(0, |w| (position + 1).saturating_sub(w))
+        self.spec.window.map_or(0, |w| (position + 1).saturating_sub(w))
     }
 
     fn chunks_per_block(&self) -> usize {
@@ -327,9 +296,7 @@ impl<'a> Job<'a> {
         for r in 0..item.n_rows {
             let t = item.seq.first_row + item.first + r;
             for h in 0..group {
-                let from = self
-                    .qkv
-                    .wrapping_add(t * width + (item.kv_head * group + h) * d);
+                let from = self.qkv.wrapping_add(t * width + (item.kv_head * group + h) * d);
                 let to = own.queries.wrapping_add((r * group + h) * d);
                 for i in 0..d {
                     // SAFETY: row `t` of the step's buffer, and this thread's scratch.
@@ -370,11 +337,8 @@ impl<'a> Job<'a> {
                     // A row that sees nothing (an empty tree row) attends to nothing.
                     let scale = if total > 0.0 { 1.0 / total } else { 0.0 };
                     for i in 0..d {
-                        let sum = if total == 0.0 {
-                            0.0
-                        } else {
-                            *own.whole.values.add(m * stride + i)
-                        };
+                        let sum =
+                            if total == 0.0 { 0.0 } else { *own.whole.values.add(m * stride + i) };
                         *self.out.add(to + i) = sum * scale;
                     }
                 }

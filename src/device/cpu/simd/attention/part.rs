@@ -64,11 +64,7 @@ impl Job<'_> {
         }
         // SAFETY: this thread's scratch, and a part that belongs to this thread.
         unsafe { std::ptr::copy_nonoverlapping(own.running.largest, sums.largest, m) };
-        let total = Total {
-            n_rows: m,
-            lanes: own.running.lanes,
-            total: sums.total,
-        };
+        let total = Total { n_rows: m, lanes: own.running.lanes, total: sums.total };
         dispatch(self.isa, total);
     }
 
@@ -198,12 +194,8 @@ impl Job<'_> {
     }
 
     fn soften(&self, visible: &[u32], own: &Own) {
-        let softmax = Softmax {
-            scores: own.scores,
-            visible,
-            group: self.group(),
-            running: own.running,
-        };
+        let softmax =
+            Softmax { scores: own.scores, visible, group: self.group(), running: own.running };
         dispatch(self.isa, softmax);
     }
 

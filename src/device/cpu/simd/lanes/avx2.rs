@@ -67,10 +67,7 @@ impl<const VNNI: bool> Lanes for Avx2<VNNI> {
     }
     #[inline(always)]
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        isa!([
-            _mm256_fmadd_ps(a[0], b[0], c[0]),
-            _mm256_fmadd_ps(a[1], b[1], c[1])
-        ])
+        isa!([_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])])
     }
     #[inline(always)]
     fn max(self, a: Self::F, b: Self::F) -> Self::F {
@@ -103,10 +100,7 @@ impl<const VNNI: bool> Lanes for Avx2<VNNI> {
                 let set = _mm256_cmpeq_epi32(set, lane);
                 _mm256_blendv_ps(b, a, _mm256_castsi256_ps(set))
             };
-            [
-                pick(i32::from(bits & 255), a[0], b[0]),
-                pick(i32::from(bits >> 8), a[1], b[1]),
-            ]
+            [pick(i32::from(bits & 255), a[0], b[0]), pick(i32::from(bits >> 8), a[1], b[1])]
         })
     }
     #[inline(always)]
@@ -172,11 +166,7 @@ impl<const VNNI: bool> Lanes for Avx2<VNNI> {
             let ones = _mm256_set1_epi16(1);
             let low = _mm256_set1_epi8(127);
             let one = |acc: __m256i, codes: __m256i, x: __m256i| {
-                let narrow = if wide {
-                    _mm256_and_si256(codes, low)
-                } else {
-                    codes
-                };
+                let narrow = if wide { _mm256_and_si256(codes, low) } else { codes };
                 let pairs = _mm256_maddubs_epi16(narrow, x);
                 let mut acc = _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, ones));
                 if wide {
@@ -226,10 +216,7 @@ impl<const VNNI: bool> Lanes for Avx2<VNNI> {
     }
     #[inline(always)]
     unsafe fn iload(self, p: *const u8) -> Self::I {
-        isa!([
-            _mm256_loadu_si256(p.cast()),
-            _mm256_loadu_si256(p.add(32).cast())
-        ])
+        isa!([_mm256_loadu_si256(p.cast()), _mm256_loadu_si256(p.add(32).cast())])
     }
     #[inline(always)]
     unsafe fn istore(self, p: *mut u8, a: Self::I) {

@@ -73,10 +73,7 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn keep_ge(self, x: Self::F, limit: Self::F, y: Self::F) -> Self::F {
-        isa!(_mm512_maskz_mov_ps(
-            _mm512_cmp_ps_mask::<_CMP_GE_OQ>(x, limit),
-            y
-        ))
+        isa!(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(x, limit), y))
     }
     #[inline(always)]
     fn select(self, bits: u16, a: Self::F, b: Self::F) -> Self::F {
@@ -139,9 +136,10 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn exp2i(self, a: Self::I) -> Self::F {
-        isa!(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(
-            _mm512_add_epi32(a, _mm512_set1_epi32(127))
-        )))
+        isa!(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_add_epi32(
+            a,
+            _mm512_set1_epi32(127)
+        ))))
     }
 
     #[inline(always)]
@@ -177,15 +175,11 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     unsafe fn load_u8(self, p: *const u8) -> Self::F {
-        isa!(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(
-            p.cast()
-        ))))
+        isa!(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()))))
     }
     #[inline(always)]
     unsafe fn load_i8(self, p: *const i8) -> Self::F {
-        isa!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(
-            p.cast()
-        ))))
+        isa!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))))
     }
     #[inline(always)]
     unsafe fn store_i8(self, p: *mut i8, a: Self::I) {

@@ -211,15 +211,7 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
         let r = self.fma(nf, self.splat(-0.693_359_4), clamped);
         let r = self.fma(nf, self.splat(2.121_944_4e-4), r);
         let mut p = self.splat(1.0 / 5040.0);
-        for c in [
-            1.0 / 720.0,
-            1.0 / 120.0,
-            1.0 / 24.0,
-            1.0 / 6.0,
-            0.5,
-            1.0,
-            1.0,
-        ] {
+        for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
             p = self.fma(p, r, self.splat(c));
         }
         self.keep_ge(x, self.splat(-87.3), self.mul(p, self.exp2i(n)))

@@ -111,11 +111,7 @@ impl Lanes for Scalar {
     fn largest(self, mut a: Self::F) -> f32 {
         for half in [8, 4, 2, 1] {
             for i in 0..half {
-                a[i] = if a[i] > a[i + half] {
-                    a[i]
-                } else {
-                    a[i + half]
-                };
+                a[i] = if a[i] > a[i + half] { a[i] } else { a[i + half] };
             }
         }
         a[0]
@@ -208,26 +204,17 @@ impl Lanes for Scalar {
     #[inline(always)]
     unsafe fn load_u8(self, p: *const u8) -> Self::F {
         // SAFETY: the caller owns 16 elements there.
-        each(
-            unsafe { p.cast::<[u8; LANES]>().read_unaligned() },
-            f32::from,
-        )
+        each(unsafe { p.cast::<[u8; LANES]>().read_unaligned() }, f32::from)
     }
     #[inline(always)]
     unsafe fn load_i8(self, p: *const i8) -> Self::F {
         // SAFETY: the caller owns 16 elements there.
-        each(
-            unsafe { p.cast::<[i8; LANES]>().read_unaligned() },
-            f32::from,
-        )
+        each(unsafe { p.cast::<[i8; LANES]>().read_unaligned() }, f32::from)
     }
     #[inline(always)]
     unsafe fn store_i8(self, p: *mut i8, a: Self::I) {
         // SAFETY: the caller owns 16 elements there.
-        unsafe {
-            p.cast::<[i8; LANES]>()
-                .write_unaligned(each(a, |a| a as i8))
-        }
+        unsafe { p.cast::<[i8; LANES]>().write_unaligned(each(a, |a| a as i8)) }
     }
     #[inline(always)]
     unsafe fn store_f16(self, p: *mut u16, a: Self::F) {

@@ -27,11 +27,7 @@ impl Kernel for Everything {
         };
         // SAFETY: arrays of sixteen elements or 64 bytes.
         let (a, b, codes) = unsafe {
-            (
-                s.load(self.a.as_ptr()),
-                s.load(self.b.as_ptr()),
-                s.iload(self.codes.as_ptr()),
-            )
+            (s.load(self.a.as_ptr()), s.load(self.b.as_ptr()), s.iload(self.codes.as_ptr()))
         };
         keep(s.add(a, b));
         keep(s.sub(a, b));
@@ -50,10 +46,7 @@ impl Kernel for Everything {
         keep(s.to_f(rounded));
         keep(s.exp2i(s.round(b)));
         let low = s.iand(codes, s.isplat(0x7F7F_7F7F));
-        let signed = s.ior(
-            s.iand(codes, s.isplat(0x3F3F_3F3F)),
-            s.isplat(0x4000_8000u32 as i32),
-        );
+        let signed = s.ior(s.iand(codes, s.isplat(0x3F3F_3F3F)), s.isplat(0x4000_8000u32 as i32));
         keep(s.to_f(s.dot(false, s.isplat(5), low, signed)));
         keep(s.to_f(s.dot(true, rounded, codes, signed)));
         keep(s.to_f(s.ishr::<7>(codes)));
@@ -79,9 +72,7 @@ impl Kernel for Everything {
 fn every_instruction_set_computes_the_same_bits() {
     let mut state = 1u64;
     let mut random = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     for round in 0..200 {
@@ -94,14 +85,7 @@ fn every_instruction_set_computes_the_same_bits() {
             if isa.is_available() {
                 let got = dispatch(isa, Everything { a, b, codes });
                 for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-                    assert_eq!(
-                        got,
-                        want,
-                        "{}: operation {}, lane {}",
-                        isa.name(),
-                        i / 16,
-                        i % 16
-                    );
+                    assert_eq!(got, want, "{}: operation {}, lane {}", isa.name(), i / 16, i % 16);
                 }
             }
         }

@@ -59,9 +59,7 @@ fn run(backend: &mut dyn Backend, shape: &Shape, qkv: &[f32], steps: &[usize]) -
     let freq = |i: usize| 10_000f32.powf(-2.0 * i as f32 / shape.rotated as f32);
     let inv_freq: Vec<f32> = (0..shape.rotated / 2).map(freq).collect();
     let inv_freq = (shape.rotated > 0).then(|| backend.vector(&inv_freq).unwrap());
-    let weights: Vec<f32> = (0..shape.d)
-        .map(|i| 0.5 + i as f32 / shape.d as f32)
-        .collect();
+    let weights: Vec<f32> = (0..shape.d).map(|i| 0.5 + i as f32 / shape.d as f32).collect();
     let norm: Option<VectorId> = shape.norm.then(|| backend.vector(&weights).unwrap());
     let rope = RopeStore {
         n_heads: shape.heads,
@@ -89,19 +87,8 @@ fn run(backend: &mut dyn Backend, shape: &Shape, qkv: &[f32], steps: &[usize]) -
                 + (p % shape.block_tokens) as u32
         };
         let slots: Vec<u32> = (past..past + len).map(slot).collect();
-        let seq = SeqRows {
-            first_row: 0,
-            n_rows: len,
-            past,
-            blocks: &blocks,
-            tree: None,
-        };
-        let step = StepRows {
-            n_rows: len,
-            positions: &positions,
-            slots: &slots,
-            seqs: &[seq],
-        };
+        let seq = SeqRows { first_row: 0, n_rows: len, past, blocks: &blocks, tree: None };
+        let step = StepRows { n_rows: len, positions: &positions, slots: &slots, seqs: &[seq] };
         let rows = &qkv[past * shape.width()..(past + len) * shape.width()];
         let x = buffer_of(backend, rows);
         let out = backend.buffer(len * shape.heads * shape.d).unwrap();
@@ -125,11 +112,8 @@ fn tolerance(dtype: KvType) -> f32 {
 
 #[track_caller]
 fn check(shape: Shape, n: usize, steps: &[&[usize]]) {
-    let qkv: Vec<f32> = Random::new(n as u64)
-        .floats(n * shape.width())
-        .iter()
-        .map(|v| v * 2.0)
-        .collect();
+    let qkv: Vec<f32> =
+        Random::new(n as u64).floats(n * shape.width()).iter().map(|v| v * 2.0).collect();
     let want = run(&mut ReferenceBackend::new(), &shape, &qkv, &[n]);
     let mut first: Option<Vec<f32>> = None;
     for (name, mut backend) in every_backend() {
@@ -152,18 +136,11 @@ fn attention_is_the_references_and_has_the_same_bits_in_any_steps() {
         check(shape, 150, &[&[150], &ones, &[100, 1, 1, 48], &[7, 143]]);
     }
     for d in [8, 24, 64, 80] {
-        let shape = Shape {
-            d,
-            rotated: 8,
-            ..PLAIN
-        };
+        let shape = Shape { d, rotated: 8, ..PLAIN };
         check(shape, 70, &[&[70], &[64, 1, 1, 1, 3]]);
     }
     for block_tokens in [1, 5, 16, 48, 64] {
-        let shape = Shape {
-            block_tokens,
-            ..PLAIN
-        };
+        let shape = Shape { block_tokens, ..PLAIN };
         check(shape, 70, &[&[70], &[33, 1, 36]]);
     }
 }
@@ -171,11 +148,7 @@ fn attention_is_the_references_and_has_the_same_bits_in_any_steps() {
 #[test]
 fn heads_may_share_keys_in_any_grouping() {
     for (heads, kv_heads) in [(1, 1), (3, 3), (9, 3), (8, 1), (52, 1)] {
-        let shape = Shape {
-            heads,
-            kv_heads,
-            ..PLAIN
-        };
+        let shape = Shape { heads, kv_heads, ..PLAIN };
         check(shape, 40, &[&[40], &[39, 1]]);
     }
 }
@@ -183,10 +156,7 @@ fn heads_may_share_keys_in_any_grouping() {
 #[test]
 fn a_window_hides_old_keys() {
     for window in [1, 31, 32, 33, 500] {
-        let shape = Shape {
-            window: Some(window),
-            ..PLAIN
-        };
+        let shape = Shape { window: Some(window), ..PLAIN };
         check(shape, 200, &[&[200], &[150, 1, 49]]);
     }
 }
@@ -195,12 +165,7 @@ fn a_window_hides_old_keys() {
 fn both_rotations_partial_rotation_norms_and_none_are_the_references() {
     for style in [RopeStyle::Interleaved, RopeStyle::Halves] {
         for (rotated, norm) in [(16, true), (8, false), (0, true)] {
-            let shape = Shape {
-                style,
-                rotated,
-                norm,
-                ..PLAIN
-            };
+            let shape = Shape { style, rotated, norm, ..PLAIN };
             check(shape, 20, &[&[20], &[19, 1]]);
         }
     }
@@ -208,12 +173,7 @@ fn both_rotations_partial_rotation_norms_and_none_are_the_references() {
 
 #[test]
 fn long_contexts_are_split_between_threads_without_changing_a_bit() {
-    let shape = Shape {
-        d: 64,
-        heads: 9,
-        kv_heads: 3,
-        ..PLAIN
-    };
+    let shape = Shape { d: 64, heads: 9, kv_heads: 3, ..PLAIN };
     check(shape, 300, &[&[300], &[299, 1], &[290, 10]]);
 }
 
@@ -262,31 +222,17 @@ fn run_tree(backend: &mut dyn Backend, window: Option<usize>) -> Vec<f32> {
             .zip(depth.iter().chain(std::iter::repeat(&u32::MAX)))
             .map(|(p, &d)| p.min(d))
             .collect();
-        let rows = StepRows {
-            n_rows: n,
-            positions: &positions,
-            slots: &slots,
-            seqs,
-        };
+        let rows = StepRows { n_rows: n, positions: &positions, slots: &slots, seqs };
         let x = buffer_of(backend, &random.floats(n * shape.width()));
         let out = backend.buffer(n * shape.heads * shape.d).unwrap();
         backend.rope_store(x, &rope, kv, 0, &rows).unwrap();
         backend.attention(x, &spec, kv, 0, &rows, out).unwrap();
         read(backend, out, n * shape.heads * shape.d)
     };
-    let seq = |first_row, n_rows, past, blocks, tree| SeqRows {
-        first_row,
-        n_rows,
-        past,
-        blocks,
-        tree,
-    };
+    let seq =
+        |first_row, n_rows, past, blocks, tree| SeqRows { first_row, n_rows, past, blocks, tree };
     let (a, b): (&[u32], &[u32]) = (&[5, 2, 0], &[1, 3]);
-    let mut all = step(
-        backend,
-        &[seq(0, 50, 0, a, None), seq(50, 30, 0, b, None)],
-        &[],
-    );
+    let mut all = step(backend, &[seq(0, 50, 0, a, None), seq(50, 30, 0, b, None)], &[]);
     // Rows 0..70 of a wide tree: row i sees itself, the root, and the row i / 2.
     let tree: Vec<u64> = (0..70usize)
         .flat_map(|i| {
@@ -300,19 +246,9 @@ fn run_tree(backend: &mut dyn Backend, window: Option<usize>) -> Vec<f32> {
     let tree_rows = 35;
     let small: Vec<u64> = tree.chunks(2).take(tree_rows).map(|w| w[0]).collect();
     let depth: Vec<u32> = (0..tree_rows as u32).map(|i| 50 + i.min(2)).collect();
-    all.extend(step(
-        backend,
-        &[seq(0, tree_rows, 50, a, Some(&small))],
-        &depth,
-    ));
-    backend
-        .move_slots(kv, &[(2 * 32 + 25, 2 * 32 + 19)])
-        .unwrap();
-    all.extend(step(
-        backend,
-        &[seq(0, 1, 52, a, None), seq(1, 2, 30, b, None)],
-        &[],
-    ));
+    all.extend(step(backend, &[seq(0, tree_rows, 50, a, Some(&small))], &depth));
+    backend.move_slots(kv, &[(2 * 32 + 25, 2 * 32 + 19)]).unwrap();
+    all.extend(step(backend, &[seq(0, 1, 52, a, None), seq(1, 2, 30, b, None)], &[]));
     backend.copy_blocks(kv, &[(5, 6), (2, 7)]).unwrap();
     let forked: &[u32] = &[6, 7];
     all.extend(step(backend, &[seq(0, 1, 53, forked, None)], &[]));

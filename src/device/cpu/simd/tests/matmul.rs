@@ -13,18 +13,12 @@ fn rounded(x: &[f32]) -> Vec<f32> {
         .flat_map(|block| {
             let largest = block.iter().fold(0.0f32, |a, v| a.max(v.abs()));
             let d = largest / 127.0;
-            let inverse = if largest > 1e-35 {
-                127.0 / largest
-            } else {
-                0.0
-            };
-            block.iter().map(move |v| {
-                if inverse == 0.0 {
-                    0.0
-                } else {
-                    (v * inverse).round_ties_even() * d
-                }
-            })
+            let inverse = if largest > 1e-35 { 127.0 / largest } else { 0.0 };
+            block.iter().map(
+                move |v| {
+                    if inverse == 0.0 { 0.0 } else { (v * inverse).round_ties_even() * d }
+                },
+            )
         })
         .collect()
 }
@@ -49,21 +43,12 @@ fn check_product(dtype: DType, rows: usize, cols: usize, n_rows: usize) {
     let x = random.hostile(n_rows * cols);
     let bias = random.floats(rows);
     let start = random.floats(n_rows * rows);
-    let seen = if dtype.block_len() > 1 {
-        rounded_rows(&x, cols)
-    } else {
-        x.clone()
-    };
+    let seen = if dtype.block_len() > 1 { rounded_rows(&x, cols) } else { x.clone() };
 
     let mut reference = ReferenceBackend::new();
-    let w = reference
-        .matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows)
-        .unwrap();
+    let w = reference.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
     let b = reference.vector(&bias).unwrap();
-    let (xb, out) = (
-        buffer_of(&mut reference, &seen),
-        buffer_of(&mut reference, &start),
-    );
+    let (xb, out) = (buffer_of(&mut reference, &seen), buffer_of(&mut reference, &start));
     reference.matmul_add(xb, w, Some(b), out, n_rows).unwrap();
     let want = read(&mut reference, out, n_rows * rows);
     let mut values = vec![0.0; rows * cols];
@@ -72,24 +57,17 @@ fn check_product(dtype: DType, rows: usize, cols: usize, n_rows: usize) {
     }
     // Formats with minima sum `d·q` and `m` apart, which are larger than the weights they make.
     let sizes = magnitudes(&seen, &values, cols);
-    let extra: Vec<f32> = seen
-        .chunks(cols)
-        .map(|x| x.iter().map(|v| v.abs()).sum())
-        .collect();
+    let extra: Vec<f32> = seen.chunks(cols).map(|x| x.iter().map(|v| v.abs()).sum()).collect();
 
     let mut first: Option<Vec<f32>> = None;
     for (name, mut backend) in every_backend() {
         let what = format!("{dtype} {rows} × {cols}, {n_rows} rows, {name}");
-        let w = backend
-            .matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows)
-            .unwrap();
+        let w = backend.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
         let b = backend.vector(&bias).unwrap();
         let (xb, out) = (buffer_of(&mut backend, &x), buffer_of(&mut backend, &start));
         backend.matmul_add(xb, w, Some(b), out, n_rows).unwrap();
         let got = read(&mut backend, out, n_rows * rows);
-        assert_close(&what, &got, &want, |i| {
-            2e-6 * (sizes[i] + 2.0 * extra[i / rows]) + 1e-6
-        });
+        assert_close(&what, &got, &want, |i| 2e-6 * (sizes[i] + 2.0 * extra[i / rows]) + 1e-6);
         assert_same_bits(&what, &got, first.get_or_insert_with(|| got.clone()));
         for t in [0, n_rows / 2, n_rows - 1] {
             let xb = buffer_of(&mut backend, &x[t * cols..(t + 1) * cols]);
@@ -135,9 +113,7 @@ fn rounding_activations_costs_no_more_than_half_a_step_of_each_block() {
         let (x, norm) = (random.hostile(cols), random.floats(cols));
 
         let run = |backend: &mut dyn Backend| {
-            let w = backend
-                .matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows)
-                .unwrap();
+            let w = backend.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
             let norm = backend.vector(&norm).unwrap();
             let (x, out) = (buffer_of(backend, &x), backend.buffer(rows).unwrap());
             backend.norm_matmul(x, norm, 1e-5, w, None, out, 1).unwrap();
@@ -155,11 +131,8 @@ fn rounding_activations_costs_no_more_than_half_a_step_of_each_block() {
             assert_close(&format!("{dtype}, {name}"), &got, &want, |r| {
                 let row = &values[r * cols..(r + 1) * cols];
                 // Rounding errors are independent and uniform in half a step: five standard deviations.
-                let variance: f32 = row
-                    .iter()
-                    .enumerate()
-                    .map(|(c, w)| (w * steps[c / 32]).powi(2) / 12.0)
-                    .sum();
+                let variance: f32 =
+                    row.iter().enumerate().map(|(c, w)| (w * steps[c / 32]).powi(2) / 12.0).sum();
                 5.0 * variance.sqrt() + 1e-5
             });
         }
@@ -171,24 +144,15 @@ fn stacked_parts_of_different_types_and_odd_heights_keep_their_rows() {
     let cols = 256;
     let mut random = Random::new(11);
     let shapes = [(DType::Q4K, 40), (DType::F16, 7), (DType::Q6K, 17)];
-    let data: Vec<Vec<u8>> = shapes
-        .iter()
-        .map(|&(t, r)| random.weights(t, r, cols))
-        .collect();
+    let data: Vec<Vec<u8>> = shapes.iter().map(|&(t, r)| random.weights(t, r, cols)).collect();
     let total = 64;
     for n_rows in [1, 6, 30] {
         let x = rounded(&random.floats(n_rows * cols));
         let run = |backend: &mut dyn Backend| {
-            let parts: Vec<MatrixSource<'_>> = shapes
-                .iter()
-                .zip(&data)
-                .map(|(&(t, r), d)| source(t, r, cols, d))
-                .collect();
+            let parts: Vec<MatrixSource<'_>> =
+                shapes.iter().zip(&data).map(|(&(t, r), d)| source(t, r, cols, d)).collect();
             let w = backend.matrix(&parts, Stacking::Rows).unwrap();
-            let (x, out) = (
-                buffer_of(backend, &x),
-                backend.buffer(n_rows * total).unwrap(),
-            );
+            let (x, out) = (buffer_of(backend, &x), backend.buffer(n_rows * total).unwrap());
             backend.matmul_add(x, w, None, out, n_rows).unwrap();
             read(backend, out, n_rows * total)
         };
@@ -210,20 +174,15 @@ fn gated_pairs_combine_like_the_reference() {
         for act in [Activation::Silu, Activation::GeluTanh] {
             for n_rows in [1, 3, 21] {
                 // Whole numbers with a 127 in every block: 8 bits hold them exactly, normed or not.
-                let mut x: Vec<f32> = random
-                    .floats(n_rows * cols)
-                    .iter()
-                    .map(|v| (v * 127.0).round())
-                    .collect();
+                let mut x: Vec<f32> =
+                    random.floats(n_rows * cols).iter().map(|v| (v * 127.0).round()).collect();
                 x.iter_mut().step_by(32).for_each(|v| *v = 127.0);
                 let run = |backend: &mut dyn Backend| {
                     let parts = [source(dtype, f, cols, &gate), source(dtype, f, cols, &up)];
                     let w = backend.matrix(&parts, Stacking::GatedPair).unwrap();
                     let norm = backend.vector(&norm).unwrap();
                     let (x, out) = (buffer_of(backend, &x), backend.buffer(n_rows * f).unwrap());
-                    backend
-                        .norm_gated(x, norm, 1e-5, w, act, out, n_rows)
-                        .unwrap();
+                    backend.norm_gated(x, norm, 1e-5, w, act, out, n_rows).unwrap();
                     read(backend, out, n_rows * f)
                 };
                 let want = run(&mut ReferenceBackend::new());
@@ -246,9 +205,8 @@ fn an_embedding_row_is_read_out_of_the_interleaved_layout_exactly() {
         let data = Random::new(9).weights(dtype, rows, cols);
         let ids = [34, 0, 15, 16, 16, 33];
         let run = |backend: &mut dyn Backend| {
-            let table = backend
-                .matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows)
-                .unwrap();
+            let table =
+                backend.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
             let out = backend.buffer(ids.len() * cols).unwrap();
             backend.embed(table, &ids, out).unwrap();
             read(backend, out, ids.len() * cols)
@@ -267,20 +225,11 @@ fn weights_take_the_size_they_have_in_the_file() {
         let data = Random::new(2).weights(dtype, rows, cols);
         let mut backend = CpuBackend::new(NonZeroUsize::new(1)).unwrap();
         let empty = backend.bytes_used();
-        backend
-            .matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows)
-            .unwrap();
+        backend.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
         let scratch = backend.products_bytes();
         let held = (backend.bytes_used() - empty - scratch) as f64 / data.len() as f64;
-        let most = if matches!(dtype, DType::Q4K | DType::Q5K) {
-            1.03
-        } else {
-            1.0
-        };
-        assert!(
-            (1.0..=most).contains(&held),
-            "{dtype} takes {held} of its file size"
-        );
+        let most = if matches!(dtype, DType::Q4K | DType::Q5K) { 1.03 } else { 1.0 };
+        assert!((1.0..=most).contains(&held), "{dtype} takes {held} of its file size");
     }
 }
 
@@ -293,29 +242,10 @@ fn wrong_shapes_are_refused_by_name() {
     };
     let data = [0u8; 40];
     refused(&[], Stacking::Rows, "no parts");
-    refused(
-        &[source(DType::Q4_1, 2, 33, &data)],
-        Stacking::Rows,
-        "whole blocks",
-    );
-    refused(
-        &[source(DType::Q4_1, 3, 32, &data)],
-        Stacking::Rows,
-        "60 bytes",
-    );
-    refused(
-        &[source(DType::F32, usize::MAX, 1, &data)],
-        Stacking::Rows,
-        "each side",
-    );
-    refused(
-        &[source(DType::Q4_1, 2, 32, &data)],
-        Stacking::GatedPair,
-        "two parts",
-    );
-    let pair = [
-        source(DType::F32, 5, 2, &data),
-        source(DType::F32, 2, 5, &data),
-    ];
+    refused(&[source(DType::Q4_1, 2, 33, &data)], Stacking::Rows, "whole blocks");
+    refused(&[source(DType::Q4_1, 3, 32, &data)], Stacking::Rows, "60 bytes");
+    refused(&[source(DType::F32, usize::MAX, 1, &data)], Stacking::Rows, "each side");
+    refused(&[source(DType::Q4_1, 2, 32, &data)], Stacking::GatedPair, "two parts");
+    let pair = [source(DType::F32, 5, 2, &data), source(DType::F32, 2, 5, &data)];
     refused(&pair, Stacking::Rows, "2 columns");
 }

@@ -81,9 +81,7 @@ impl Random {
         let n_blocks = rows * cols / dtype.block_len();
         let mut out = Vec::new();
         for _ in 0..n_blocks {
-            let mut block: Vec<u8> = (0..dtype.block_bytes())
-                .map(|_| self.bits() as u8)
-                .collect();
+            let mut block: Vec<u8> = (0..dtype.block_bytes()).map(|_| self.bits() as u8).collect();
             let mut put = |at: usize, v: f32| {
                 block[at..at + 2].copy_from_slice(&f16::from_f32(v).to_le_bytes());
             };
@@ -107,12 +105,7 @@ impl Random {
 }
 
 fn source(dtype: DType, rows: usize, cols: usize, data: &[u8]) -> MatrixSource<'_> {
-    MatrixSource {
-        dtype,
-        rows,
-        cols,
-        data,
-    }
+    MatrixSource { dtype, rows, cols, data }
 }
 
 /// Every instruction set of this machine, with one to three threads.

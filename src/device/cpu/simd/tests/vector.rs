@@ -12,9 +12,7 @@ use crate::device::cpu::ReferenceBackend;
 fn check_argmax(values: &[f32], n_valid: usize, mask: Option<&[u32]>) {
     let run = |backend: &mut dyn Backend| {
         let logits = buffer_of(backend, &[values, values].concat());
-        backend
-            .argmax(logits, values.len(), 1, n_valid, mask)
-            .unwrap()
+        backend.argmax(logits, values.len(), 1, n_valid, mask).unwrap()
     };
     let want = run(&mut ReferenceBackend::new());
     for (name, mut backend) in every_backend() {
@@ -59,9 +57,8 @@ fn gathered_rows_are_copies() {
     let x = buffer_of(&mut backend, &(0..20).map(|i| i as f32).collect::<Vec<_>>());
     let out = backend.buffer(15).unwrap();
     backend.gather(x, 5, &[3, 0, 3], out).unwrap();
-    let want: Vec<f32> = [15, 16, 17, 18, 19, 0, 1, 2, 3, 4, 15, 16, 17, 18, 19]
-        .map(|i| i as f32)
-        .into();
+    let want: Vec<f32> =
+        [15, 16, 17, 18, 19, 0, 1, 2, 3, 4, 15, 16, 17, 18, 19].map(|i| i as f32).into();
     assert_eq!(read(&mut backend, out, 15), want);
 }
 
@@ -71,10 +68,7 @@ fn a_token_outside_the_embedding_is_an_assertion_and_no_wild_read() {
         let mut backend = CpuBackend::new(None).unwrap();
         let data = [0u8; 64];
         let table = backend
-            .matrix(
-                &[source(DType::F32, 4, 4, &data)],
-                crate::device::Stacking::Rows,
-            )
+            .matrix(&[source(DType::F32, 4, 4, &data)], crate::device::Stacking::Rows)
             .unwrap();
         let out = backend.buffer(4).unwrap();
         backend.embed(table, &[4], out)

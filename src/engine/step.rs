@@ -27,10 +27,7 @@ pub struct EngineConfig {
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self {
-            seqs_max: limit::STEP_SEQS_MAX,
-            prefill_rows_max: limit::STEP_ROWS_MAX,
-        }
+        Self { seqs_max: limit::STEP_SEQS_MAX, prefill_rows_max: limit::STEP_ROWS_MAX }
     }
 }
 
@@ -38,18 +35,10 @@ impl Default for EngineConfig {
 #[non_exhaustive]
 pub enum Event {
     /// A token was chosen; `bytes` can no longer be taken back by a stop string (often empty).
-    Token {
-        seq: SeqId,
-        id: TokenId,
-        bytes: Vec<u8>,
-    },
+    Token { seq: SeqId, id: TokenId, bytes: Vec<u8> },
     /// The constraint wants names. Answer with [`Engine::supply`]; the forward pass goes on meanwhile.
     /// `written` is the generated text and whatever of the token being checked comes before the cursor.
-    Ask {
-        seq: SeqId,
-        at: AskAt,
-        written: Vec<u8>,
-    },
+    Ask { seq: SeqId, at: AskAt, written: Vec<u8> },
     /// The sequence is gone. `rest` is the text that was held back.
     Finished {
         seq: SeqId,
@@ -150,22 +139,14 @@ impl Engine {
     /// Empty prompts, parameters out of range, prompts that do not fit the context (with both numbers)
     /// or that the cache can never hold.
     pub fn submit(&mut self, request: Request) -> Result<SeqId, EngineError> {
-        let Request {
-            prompt,
-            params,
-            constraint,
-            stop_rule,
-        } = request;
+        let Request { prompt, params, constraint, stop_rule } = request;
         params.validate()?;
         if prompt.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }
         let config = self.decoder.config();
         if let Some(&token) = prompt.iter().find(|&&t| t as usize >= config.vocab) {
-            return Err(EngineError::NoSuchToken {
-                token,
-                vocab: config.vocab,
-            });
+            return Err(EngineError::NoSuchToken { token, vocab: config.vocab });
         }
         let wanted = params.max_tokens.unwrap_or(1);
         // The last generated token is never fed, so it needs no room.
@@ -183,10 +164,7 @@ impl Engine {
             None => (config.context + 1).min(cache_tokens + 1),
         };
         if n_tokens_max - 1 > cache_tokens || prompt.len() > cache_tokens {
-            return Err(EngineError::CacheTooSmall {
-                need_tokens: n_tokens_max - 1,
-                cache_tokens,
-            });
+            return Err(EngineError::CacheTooSmall { need_tokens: n_tokens_max - 1, cache_tokens });
         }
         let id = SeqId(self.next_id);
         self.next_id += 1;
@@ -266,11 +244,7 @@ impl Engine {
 
     /// Let waiting sequences in, first come first served, while the blocks they may need are free.
     fn admit(&mut self) {
-        let mut n_in = self
-            .seqs
-            .iter()
-            .filter(|s| !matches!(s.state, State::Waiting))
-            .count();
+        let mut n_in = self.seqs.iter().filter(|s| !matches!(s.state, State::Waiting)).count();
         for seq in &mut self.seqs {
             if !matches!(seq.state, State::Waiting) {
                 continue;
@@ -298,11 +272,8 @@ impl Engine {
                     continue;
                 }
                 let room = rows_max - n_rows;
-                let n = if decode {
-                    1.min(room)
-                } else {
-                    seq.n_to_feed().min(room).min(prefill_left)
-                };
+                let n =
+                    if decode { 1.min(room) } else { seq.n_to_feed().min(room).min(prefill_left) };
                 if n == 0 {
                     continue;
                 }
@@ -374,17 +345,8 @@ impl Engine {
                 rows
             })
             .collect();
-        let rows = StepRows {
-            n_rows,
-            positions: &positions,
-            slots: &slots,
-            seqs: &seqs,
-        };
-        let input = StepInput {
-            ids: &ids,
-            rows,
-            logit_rows: &logit_rows,
-        };
+        let rows = StepRows { n_rows, positions: &positions, slots: &slots, seqs: &seqs };
+        let input = StepInput { ids: &ids, rows, logit_rows: &logit_rows };
         self.decoder.step(self.backend.as_mut(), &input)?;
         for &(i, n) in picked {
             self.seqs[i].table.commit(&self.pool, n);
@@ -398,8 +360,7 @@ impl Engine {
     fn host_logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
         let v = self.decoder.config().vocab;
         let mut out = vec![0.0; v];
-        self.backend
-            .read(self.decoder.logits(), row * v, &mut out)?;
+        self.backend.read(self.decoder.logits(), row * v, &mut out)?;
         Ok(out)
     }
 
@@ -452,13 +413,7 @@ impl Engine {
         logits: &mut Logits<'_>,
         events: &mut Vec<Event>,
     ) -> Result<Result<u32, Choice>, EngineError> {
-        let Sequence {
-            constraint,
-            params,
-            sampler,
-            tokens,
-            ..
-        } = &mut self.seqs[i];
+        let Sequence { constraint, params, sampler, tokens, .. } = &mut self.seqs[i];
         let n_valid = self.vocabulary.len().min(self.decoder.config().vocab);
         let asking = Instant::now();
         let need = match constraint.as_mut() {
@@ -568,24 +523,12 @@ impl Engine {
         let ends = vocabulary.is_eos(id) && !seq.params.ignore_eos;
         seq.tokens.push(token);
         let stopped = !ends && seq.scan.push(vocabulary.token_bytes(id));
-        let bytes = if ends || stopped {
-            Vec::new()
-        } else {
-            seq.scan.release().to_vec()
-        };
-        events.push(Event::Token {
-            seq: seq.id,
-            id,
-            bytes,
-        });
+        let bytes = if ends || stopped { Vec::new() } else { seq.scan.release().to_vec() };
+        events.push(Event::Token { seq: seq.id, id, bytes });
         if ends || stopped {
             return Some(FinishReason::Stop);
         }
-        if seq
-            .params
-            .max_tokens
-            .is_some_and(|n| seq.n_generated() >= n)
-        {
+        if seq.params.max_tokens.is_some_and(|n| seq.n_generated() >= n) {
             return Some(FinishReason::Length);
         }
         if seq.tokens.len() > context {
@@ -653,10 +596,7 @@ fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, String> {
             .downcast_ref::<&str>()
             .map(|s| (*s).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned());
-        format!(
-            "the constraint failed: {}",
-            text.unwrap_or_else(|| "unknown panic".to_owned())
-        )
+        format!("the constraint failed: {}", text.unwrap_or_else(|| "unknown panic".to_owned()))
     })
 }
 
