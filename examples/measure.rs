@@ -25,7 +25,9 @@ fn main() -> Result<()> {
         ["score", model, windows] => score(model, windows, DeviceChoice::Auto)?,
         ["score", model, windows, "reference"] => score(model, windows, DeviceChoice::Reference)?,
         ["index", folder] => index(folder)?,
-        _ => bail!("usage: measure score MODEL.gguf WINDOWS.json [reference] | measure index FOLDER"),
+        _ => {
+            bail!("usage: measure score MODEL.gguf WINDOWS.json [reference] | measure index FOLDER")
+        }
     };
     serde_json::to_writer(std::io::stdout().lock(), &answer)?;
     Ok(())

@@ -42,7 +42,11 @@ impl RepoArgs {
         }
         let repository = Repository::open(config, &self.tool)?;
         for skipped in &repository.report.skipped {
-            message(&format!("skipped {}: {}", skipped.path.display(), skipped.reason));
+            message(&format!(
+                "skipped {}: {}",
+                skipped.path.display(),
+                skipped.reason
+            ));
         }
         Ok(repository)
     }
@@ -72,7 +76,10 @@ impl RepoArgs {
 fn parse_position(text: &str) -> anyhow::Result<(PathBuf, LineCol)> {
     let parsed = text.rsplit_once(':').and_then(|(rest, col)| {
         let (file, line) = rest.rsplit_once(':')?;
-        let at = LineCol { line: line.parse().ok()?, col: col.parse().ok()? };
+        let at = LineCol {
+            line: line.parse().ok()?,
+            col: col.parse().ok()?,
+        };
         (!file.is_empty()).then(|| (PathBuf::from(file), at))
     });
     parsed.with_context(|| {
@@ -91,7 +98,14 @@ fn not_a_file(snapshot: &Snapshot, file: &Path) -> String {
         .collect();
     if same.is_empty() {
         let n = snapshot.n_files();
-        return format!("{} is not one of the {n} Python files of the repository", file.display());
+        return format!(
+            "{} is not one of the {n} Python files of the repository",
+            file.display()
+        );
     }
-    format!("{} is not a file of the repository; it has {}", file.display(), same.join(", "))
+    format!(
+        "{} is not a file of the repository; it has {}",
+        file.display(),
+        same.join(", ")
+    )
 }

@@ -12,8 +12,8 @@ use super::file::{File, FileId};
 use super::infer::{Env, Member, MemberKind, Members, Ty, World};
 use super::library::is_identifier;
 use super::name::Name;
-use super::session::Moved;
 use super::scope::{BindKind, ScopeId, ScopeKind};
+use super::session::Moved;
 use super::syntax::*;
 use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, Origin};
 use rustc_hash::FxHashMap;
@@ -47,7 +47,10 @@ impl Place<'_> {
         match cursor.site {
             CursorSite::Literal => self.unknown("in a string, comment or number"),
             CursorSite::Definition => self.unknown("a new name is being defined"),
-            CursorSite::Member { value, at_statement_start } => self.member(&cursor, value, at_statement_start),
+            CursorSite::Member {
+                value,
+                at_statement_start,
+            } => self.member(&cursor, value, at_statement_start),
             CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
             CursorSite::FromModule { level, dotted } => self.from_module(level, dotted),
@@ -60,11 +63,19 @@ impl Place<'_> {
             Some(moved) if file.id != FileId::FRAGMENT => {
                 let moved_pos = moved.place(file.id, pos);
                 // The text as it is is that of the fragment's file.
-                if moved_pos == pos { file.position(pos) } else { self.file.position(moved_pos) }
+                if moved_pos == pos {
+                    file.position(pos)
+                } else {
+                    self.file.position(moved_pos)
+                }
             }
             _ => file.position(pos),
         };
-        DefinitionSite { path: file.path.clone(), line: at.line, col: at.col }
+        DefinitionSite {
+            path: file.path.clone(),
+            line: at.line,
+            col: at.col,
+        }
     }
 
     fn unknown(&self, reason: &str) -> Candidates {
@@ -131,11 +142,18 @@ impl Place<'_> {
         let mut names: Vec<Candidate> = members
             .names
             .into_iter()
-            .filter(|(name, _)| name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) && keep(*name))
+            .filter(|(name, _)| {
+                name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) && keep(*name)
+            })
             .map(|(name, member)| self.candidate(name, &member))
             .collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Candidates { answer, names, start_byte: self.start, reason: members.open }
+        Candidates {
+            answer,
+            names,
+            start_byte: self.start,
+            reason: members.open,
+        }
     }
 
     fn candidate(&self, name: Name, member: &Member) -> Candidate {
@@ -151,7 +169,11 @@ impl Place<'_> {
         let mut candidate = Candidate::new(name.as_str(), kind, Origin::Unknown);
         if let Some((file, pos)) = member.site {
             let file = self.world.file(file);
-            candidate.origin = if file.module_name == Name::BUILTINS { Origin::Builtin } else { file.origin };
+            candidate.origin = if file.module_name == Name::BUILTINS {
+                Origin::Builtin
+            } else {
+                file.origin
+            };
             candidate.defined_at = Some(self.site(&file, pos));
         }
         candidate
@@ -161,8 +183,18 @@ impl Place<'_> {
         let mut members = Members::default();
         if dotted == Name::EMPTY {
             let tops = &self.world.snapshot.modules.tops;
-            for name in tops.iter().copied().chain(self.world.library().top_modules()) {
-                members.add(name, Member { kind: MemberKind::Module, site: None });
+            for name in tops
+                .iter()
+                .copied()
+                .chain(self.world.library().top_modules())
+            {
+                members.add(
+                    name,
+                    Member {
+                        kind: MemberKind::Module,
+                        site: None,
+                    },
+                );
             }
             members.set_open(|| Arc::from("modules may be installed elsewhere"));
             return self.finish(members, |_| true);
@@ -176,11 +208,18 @@ impl Place<'_> {
         };
         let mut members = Members::default();
         for name in self.world.submodule_names(id) {
-            members.add(name, Member { kind: MemberKind::Module, site: None });
+            members.add(
+                name,
+                Member {
+                    kind: MemberKind::Module,
+                    site: None,
+                },
+            );
         }
         let module = self.world.module(id);
         if module.origin != Origin::Project {
-            members.set_open(|| Arc::from("an installed package may have modules that are not seen"));
+            members
+                .set_open(|| Arc::from("an installed package may have modules that are not seen"));
         }
         self.finish(members, |_| true)
     }
@@ -206,7 +245,13 @@ impl Place<'_> {
         self.world.module_members(id, &mut members);
         if self.world.module(id).is_package {
             for name in self.world.submodule_names(id) {
-                members.add(name, Member { kind: MemberKind::Module, site: None });
+                members.add(
+                    name,
+                    Member {
+                        kind: MemberKind::Module,
+                        site: None,
+                    },
+                );
             }
         }
         self.finish(members, |n| !n.is_dunder() || self.typed.starts_with("__"))
@@ -216,28 +261,39 @@ impl Place<'_> {
     fn name(&self, cursor: &Cursor) -> Candidates {
         let env = self.env(cursor);
         let mut found: FxHashMap<Name, Candidate> = FxHashMap::default();
-        let mut offer = |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
-            if name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) {
-                found.entry(name).or_insert_with(|| {
-                    let mut candidate = Candidate::new(name.as_str(), kind, origin);
-                    candidate.defined_at = at;
-                    candidate
-                });
-            }
-        };
+        let mut offer =
+            |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
+                if name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) {
+                    found.entry(name).or_insert_with(|| {
+                        let mut candidate = Candidate::new(name.as_str(), kind, origin);
+                        candidate.defined_at = at;
+                        candidate
+                    });
+                }
+            };
         let ast = &self.file.ast;
         for frame in cursor.frames.iter().rev() {
             match frame {
                 ExprFrame::Comp { clauses } => {
                     for clause in clauses {
                         each_target_name(ast, clause.target, &mut |name, pos| {
-                            offer(name, CandidateKind::Variable, Origin::Local, Some(self.site(&self.file, pos)));
+                            offer(
+                                name,
+                                CandidateKind::Variable,
+                                Origin::Local,
+                                Some(self.site(&self.file, pos)),
+                            );
                         });
                     }
                 }
                 ExprFrame::Lambda { params } => {
                     for p in ast.params(*params) {
-                        offer(p.name, CandidateKind::Parameter, Origin::Local, Some(self.site(&self.file, p.start)));
+                        offer(
+                            p.name,
+                            CandidateKind::Parameter,
+                            Origin::Local,
+                            Some(self.site(&self.file, p.start)),
+                        );
                     }
                 }
             }
@@ -250,8 +306,11 @@ impl Place<'_> {
             let is_class = matches!(scope.kind, ScopeKind::Class(_));
             let is_part = id == ScopeId::MODULE && file.parent.is_some();
             if (!is_class || innermost) && !is_part {
-                let origin =
-                    if matches!(scope.kind, ScopeKind::Function(_)) { Origin::Local } else { Origin::Project };
+                let origin = if matches!(scope.kind, ScopeKind::Function(_)) {
+                    Origin::Local
+                } else {
+                    Origin::Project
+                };
                 let all = file.scopes.all(id);
                 let mut i = 0;
                 while i < all.len() {
@@ -259,10 +318,17 @@ impl Place<'_> {
                     let len = all[i..].partition_point(|b| b.name == name);
                     let bindings = &all[i..i + len];
                     i += len;
-                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32) {
+                    if innermost
+                        && !self
+                            .world
+                            .is_bound_at(&file, id, bindings, self.start as u32)
+                    {
                         continue;
                     }
-                    let b = bindings.iter().rfind(|b| !matches!(b.kind, BindKind::Deleted)).unwrap_or(&bindings[0]);
+                    let b = bindings
+                        .iter()
+                        .rfind(|b| !matches!(b.kind, BindKind::Deleted))
+                        .unwrap_or(&bindings[0]);
                     let kind = match b.kind {
                         BindKind::Param { .. } => CandidateKind::Parameter,
                         BindKind::Function(_) => CandidateKind::Function,
@@ -292,10 +358,16 @@ impl Place<'_> {
             offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
-        self.world.module_members(self.world.library().builtins(), &mut builtins);
+        self.world
+            .module_members(self.world.library().builtins(), &mut builtins);
         for (name, member) in builtins.names {
-            if name.is_dunder() && name.as_str() != "__import__" {
-                continue;
+            if name.is_underscored()
+                && !matches!(
+                    name.as_str(),
+                    "__import__" | "__debug__" | "__build_class__"
+                )
+            {
+                continue; // Type variables and attributes of the module, not names in scope.
             }
             let candidate = self.candidate(name, &member);
             offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
@@ -306,7 +378,10 @@ impl Place<'_> {
             for (name, origin) in self.world.keyword_names(&env, call.func, &call.args) {
                 if name.as_str().starts_with(self.typed) {
                     // The keyword shadows a variable of the same name in the list.
-                    found.insert(name, Candidate::new(name.as_str(), CandidateKind::Keyword, origin));
+                    found.insert(
+                        name,
+                        Candidate::new(name.as_str(), CandidateKind::Keyword, origin),
+                    );
                 }
             }
         }
@@ -336,4 +411,3 @@ fn each_target_name(ast: &Ast, target: ExprId, visit: &mut dyn FnMut(Name, u32))
         _ => {}
     }
 }
-

@@ -10,7 +10,9 @@ use tree_sitter::{Node, Parser};
 pub fn first_syntax_error(text: &str) -> Option<u32> {
     let mut parser = Parser::new();
     let language = tree_sitter_python::LANGUAGE.into();
-    parser.set_language(&language).expect("the grammar and the library are of one generation");
+    parser
+        .set_language(&language)
+        .expect("the grammar and the library are of one generation");
     let tree = parser.parse(text, None)?;
     let root = tree.root_node();
     if !root.has_error() {
@@ -27,7 +29,9 @@ fn deepest_error(root: Node<'_>) -> Node<'_> {
         if node.is_error() || node.is_missing() {
             return node;
         }
-        let Some(child) = node.children(&mut cursor).find(|c| c.has_error() || c.is_missing())
+        let Some(child) = node
+            .children(&mut cursor)
+            .find(|c| c.has_error() || c.is_missing())
         else {
             return node;
         };

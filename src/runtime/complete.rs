@@ -11,7 +11,7 @@ use super::drive::{Output, Surroundings, Work};
 use super::prompt::cut_to_fit;
 use super::{Model, RuntimeError};
 use crate::base::CandidateSource;
-use crate::constrain::{Monitor, MonitorLevels};
+use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels};
 use crate::engine::{Request, SamplingParams};
 use crate::repo::FunctionInfo;
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials};
@@ -119,17 +119,27 @@ impl Model {
         config: &CompleteConfig,
         tool: &mut dyn CandidateSource,
     ) -> Result<Completion, RuntimeError> {
-        let before = format!("{}{}", &target.text[..target.range.start], target.lead);
+        // The last byte of the first indentation is left to the model (it must write it), so that it
+        // can choose a token that spans it and the code after it, as in the text it was trained on.
+        let (given, healed) = target.lead.split_at(target.lead.len().saturating_sub(1));
+        let before = format!("{}{given}", &target.text[..target.range.start]);
         let after = &target.text[target.range.end..];
         let (prompt, is_cut) = self.file_prompt(&before, config)?;
 
-        let constraint = match config.guide {
-            GuideMode::Off => None,
-            GuideMode::Monitor(levels) => {
-                let monitor = Monitor::new(self.name_store()?, levels, before.as_bytes());
-                Some(Box::new(monitor) as Box<dyn crate::constrain::Constraint>)
-            }
-        };
+        let mut parts: Vec<Box<dyn Constraint>> = Vec::new();
+        if !target.lead.is_empty() {
+            parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
+        }
+        if let GuideMode::Monitor(levels) = config.guide {
+            parts.push(Box::new(Monitor::new(
+                self.name_store()?,
+                levels,
+                before.as_bytes(),
+            )));
+        }
+        let constraint = parts
+            .into_iter()
+            .reduce(|first, second| Box::new(Both::new(first, second)) as Box<dyn Constraint>);
         let rule = BodyRule::new(before.as_bytes(), indent_cols(&target.indent));
         let request = Request {
             prompt,
@@ -151,7 +161,7 @@ impl Model {
             .pop()
             .ok_or(RuntimeError::Stalled)?;
         let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
-        let mut body = format!("{}{written}", target.lead);
+        let mut body = format!("{given}{written}");
         if !target.lead.is_empty() && !after.starts_with(['\n', '\r']) {
             body.push('\n');
         }

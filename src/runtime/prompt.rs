@@ -71,24 +71,30 @@ pub(super) fn inner_cut_points(text: &str) -> Option<(std::ops::Range<usize>, Ve
 }
 
 /// The longest tail of `text` that `fits`, cut at whole definitions: first top-level ones, then the
-/// methods of the class around the cursor (whose header stays). When nothing fits, the smallest tail.
+/// methods of the class around the cursor (whose header stays). When the last definition alone does
+/// not fit, its first lines are left out; when not even the last line fits, that line is returned.
 pub(super) fn cut_to_fit(text: &str, mut fits: impl FnMut(&str) -> bool) -> String {
+    // Longer tails need more room, so the first cut that fits can be searched for.
     let points = cut_points(text);
-    // Longer tails need more room, so the first point that fits can be searched for.
     let first = points.partition_point(|&p| !fits(&text[p..]));
     if let Some(&point) = points.get(first) {
         return text[point..].to_owned();
     }
-    let whole = || points.last().map_or("", |&p| &text[p..]).to_owned();
-    let Some((header, inner)) = inner_cut_points(text) else {
-        return whole();
-    };
-    let tail = |p: usize| format!("{}{}", &text[header.clone()], &text[p..]);
-    let first = inner.partition_point(|&p| !fits(&tail(p)));
-    inner
-        .get(first)
-        .or(inner.last())
-        .map_or_else(whole, |&p| tail(p))
+    let mut last = points.last().copied().unwrap_or(0);
+    if let Some((header, inner)) = inner_cut_points(text) {
+        let tail = |p: usize| format!("{}{}", &text[header.clone()], &text[p..]);
+        let first = inner.partition_point(|&p| !fits(&tail(p)));
+        if let Some(&point) = inner.get(first) {
+            return tail(point);
+        }
+        last = inner.last().copied().unwrap_or(last);
+    }
+    let lines: Vec<usize> = std::iter::once(last)
+        .chain(text[last..].match_indices('\n').map(|(i, _)| last + i + 1))
+        .collect();
+    let first = lines.partition_point(|&p| !fits(&text[p..]));
+    let point = lines.get(first).or(lines.last()).copied().unwrap_or(last);
+    text[point..].to_owned()
 }
 
 #[cfg(test)]
@@ -122,8 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_definitions_is_kept_whole_when_nothing_fits() {
-        assert_eq!(cut_to_fit("def f():\n    ", |_| false), "def f():\n    ");
+    fn when_no_definition_fits_the_lines_nearest_to_the_cursor_are_kept() {
+        assert_eq!(cut_to_fit("def f():\n    ", |_| false), "    ");
+        assert_eq!(
+            cut_to_fit("def f():\n    ", |t| t.len() < 20),
+            "def f():\n    "
+        );
         assert_eq!(cut_to_fit("", |_| false), "");
     }
 }

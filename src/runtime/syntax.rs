@@ -60,9 +60,15 @@ pub fn check_syntax(text: &str, python: Option<&Path>) -> Syntax {
         (Some(answer), grammar) => {
             let (line, problem) = answer.trim().split_once(' ').unwrap_or((answer.trim(), ""));
             let line = line.parse().ok().or(grammar).unwrap_or(1);
-            Syntax::Invalid { line, problem: problem.to_owned() }
+            Syntax::Invalid {
+                line,
+                problem: problem.to_owned(),
+            }
         }
-        (None, Some(line)) => Syntax::Invalid { line, problem: "invalid syntax".to_owned() },
+        (None, Some(line)) => Syntax::Invalid {
+            line,
+            problem: "invalid syntax".to_owned(),
+        },
         (None, None) => Syntax::Plausible,
     }
 }
@@ -74,12 +80,18 @@ mod tests {
     #[test]
     fn the_interpreter_has_the_last_word_and_the_grammar_stands_in() {
         let bad = "def f():\nreturn 1\n";
-        assert!(matches!(check_syntax("def f(:\n", None), Syntax::Invalid { line: 1, .. }));
+        assert!(matches!(
+            check_syntax("def f(:\n", None),
+            Syntax::Invalid { line: 1, .. }
+        ));
         assert_eq!(check_syntax("x = 1\n", None), Syntax::Plausible);
         let python = Path::new("python3");
         match check_syntax("x = 1\n", Some(python)) {
             Syntax::Valid => {
-                assert!(matches!(check_syntax(bad, Some(python)), Syntax::Invalid { line: 2, .. }));
+                assert!(matches!(
+                    check_syntax(bad, Some(python)),
+                    Syntax::Invalid { line: 2, .. }
+                ));
             }
             other => println!("skipped: no python3 here ({other:?})"),
         }

@@ -31,7 +31,9 @@ impl std::str::FromStr for ToolChoice {
             Some(("lsp", command)) if !command.trim().is_empty() => {
                 Ok(Self::Lsp(command.to_owned()))
             }
-            _ => Err(format!("'{text}' is no tool; expected native, jedi or lsp:COMMAND")),
+            _ => Err(format!(
+                "'{text}' is no tool; expected native, jedi or lsp:COMMAND"
+            )),
         }
     }
 }
@@ -76,6 +78,10 @@ impl Repository {
                 hang_ms_max: limit::TOOL_HANG_MS_MAX,
             })?),
         };
-        Ok(Self { project, report, tool })
+        Ok(Self {
+            project,
+            report,
+            tool,
+        })
     }
 }

@@ -41,7 +41,9 @@ pub(crate) fn tiny(name: &str) -> String {
 }
 
 pub(crate) fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }
 
 /// A run that must fail with exit code 2 and one message that holds every one of `parts`.
@@ -52,6 +54,10 @@ pub(crate) fn refused(args: &[&str], parts: &[&str]) {
     assert!(run.stdout.is_empty(), "{args:?} printed {:?}", run.stdout);
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     for part in parts {
-        assert!(run.stderr.contains(part), "{args:?}: {part:?} is not in {:?}", run.stderr);
+        assert!(
+            run.stderr.contains(part),
+            "{args:?}: {part:?} is not in {:?}",
+            run.stderr
+        );
     }
 }

@@ -35,8 +35,12 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     let (path, text, offset) = args.repo.position(&snapshot, &args.at)?;
     let started = Instant::now();
     let deadline = started + Duration::from_millis(args.deadline_ms);
-    let answer =
-        repository.tool.candidates(&Query { path: &path, text: &text, offset, deadline });
+    let answer = repository.tool.candidates(&Query {
+        path: &path,
+        text: &text,
+        offset,
+        deadline,
+    });
     let took = started.elapsed();
     let is_typed = |c: &&Candidate| {
         args.dunder
@@ -62,24 +66,45 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
                     c.name.to_string(),
                     c.kind.as_str().to_owned(),
                     c.origin.as_str().to_owned(),
-                    c.signature.as_deref().or(c.ty.as_deref()).unwrap_or_default().to_owned(),
+                    c.signature
+                        .as_deref()
+                        .or(c.ty.as_deref())
+                        .unwrap_or_default()
+                        .to_owned(),
                 ]
             })
             .collect();
         if !rows.is_empty() {
-            print(&table(&["name", "kind", "origin", "what it is"], &rows, &[]))?;
+            print(&table(
+                &["name", "kind", "origin", "what it is"],
+                &rows,
+                &[],
+            ))?;
         }
-        let reason = answer.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default();
-        print(&format!("{}{reason}: {} names\n", answer.answer.as_str(), shown.len()))?;
+        let reason = answer
+            .reason
+            .as_deref()
+            .map(|r| format!(" ({r})"))
+            .unwrap_or_default();
+        print(&format!(
+            "{}{reason}: {} names\n",
+            answer.answer.as_str(),
+            shown.len()
+        ))?;
     }
     let is_known = matches!(answer.answer, Answer::Closed | Answer::Open);
-    Ok(if is_known { Outcome::Fine } else { Outcome::Negative })
+    Ok(if is_known {
+        Outcome::Fine
+    } else {
+        Outcome::Negative
+    })
 }
 
 fn name_json(c: &Candidate) -> Value {
-    let defined_at = c.defined_at.as_ref().map(|d| {
-        json!({ "path": d.path.display().to_string(), "line": d.line, "col": d.col })
-    });
+    let defined_at = c
+        .defined_at
+        .as_ref()
+        .map(|d| json!({ "path": d.path.display().to_string(), "line": d.line, "col": d.col }));
     json!({
         "name": &*c.name,
         "kind": c.kind.as_str(),

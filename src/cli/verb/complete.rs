@@ -78,7 +78,10 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     let config = CompleteConfig {
         guide: match args.guide {
             Guide::Off => GuideMode::Off,
-            Guide::Monitor => GuideMode::Monitor(MonitorLevels { members: true, imports: false }),
+            Guide::Monitor => GuideMode::Monitor(MonitorLevels {
+                members: true,
+                imports: false,
+            }),
         },
         style: match args.prompt_style {
             Style::Auto => PromptStyle::Auto,
@@ -94,7 +97,9 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     let (name, target) = match (&args.symbol, &args.at) {
         (Some(symbol), _) => {
             let function = snapshot.find_symbol(symbol)?;
-            let text = snapshot.text(&function.path).context("the file was analysed")?;
+            let text = snapshot
+                .text(&function.path)
+                .context("the file was analysed")?;
             (function.symbol.clone(), Target::body(&function, &text))
         }
         (None, at) => {
@@ -103,7 +108,10 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
             (at.to_owned(), Target::position(path, &text, offset))
         }
     };
-    let room = args.prompt_tokens_max.saturating_add(args.max_tokens).saturating_add(256);
+    let room = args
+        .prompt_tokens_max
+        .saturating_add(args.max_tokens)
+        .saturating_add(256);
     let mut model = args.model.load_for(env, room)?;
     let done = model.complete(&target, &config, repository.tool.as_mut())?;
     let python = repository.report.environment.executable.as_deref();
@@ -133,13 +141,19 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
         stats.asked, stats.closed, stats.open, stats.unknown, stats.timed_out, stats.changed
     ));
     if let Syntax::Invalid { line, problem } = &syntax {
-        message(&format!("the file does not parse with this text: line {line}: {problem}"));
+        message(&format!(
+            "the file does not parse with this text: line {line}: {problem}"
+        ));
     }
     Ok(outcome(&syntax))
 }
 
 fn outcome(syntax: &Syntax) -> Outcome {
-    if syntax.is_valid() == Some(false) { Outcome::Negative } else { Outcome::Fine }
+    if syntax.is_valid() == Some(false) {
+        Outcome::Negative
+    } else {
+        Outcome::Fine
+    }
 }
 
 /// Replace the file, unless it changed or is stored in a way that would be lost.
@@ -164,12 +178,18 @@ fn write_back(target: &Target, file: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))?;
     let permissions = std::fs::metadata(path)?.permissions();
     new.as_file().set_permissions(permissions)?;
-    new.persist(path).with_context(|| format!("cannot replace {}", path.display()))?;
+    new.persist(path)
+        .with_context(|| format!("cannot replace {}", path.display()))?;
     Ok(())
 }
 
 fn unified_diff(target: &Target, done: &Completion, root: &Path) -> String {
-    let name = target.path.strip_prefix(root).unwrap_or(&target.path).display().to_string();
+    let name = target
+        .path
+        .strip_prefix(root)
+        .unwrap_or(&target.path)
+        .display()
+        .to_string();
     similar::TextDiff::from_lines(target.text.as_str(), done.file.as_str())
         .unified_diff()
         .header(&format!("a/{name}"), &format!("b/{name}"))
@@ -247,6 +267,15 @@ fn explain(done: &Completion, model: &Model) -> String {
             ]
         })
         .collect();
-    let header = ["at", "place", "answer", "names", "model wanted", "written", "ms", "reason"];
+    let header = [
+        "at",
+        "place",
+        "answer",
+        "names",
+        "model wanted",
+        "written",
+        "ms",
+        "reason",
+    ];
     format!("\n{}", table(&header, &rows, &[3, 6]))
 }

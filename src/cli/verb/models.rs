@@ -41,12 +41,17 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
             vec![
                 m.manifest.name.clone(),
                 m.state.as_str().to_owned(),
-                m.bytes.map_or_else(|| "–".to_owned(), |b| format!("{} MB", b / 1_000_000)),
+                m.bytes
+                    .map_or_else(|| "–".to_owned(), |b| format!("{} MB", b / 1_000_000)),
                 m.manifest.license.clone(),
                 m.manifest.description.clone(),
             ]
         })
         .collect();
-    print(&table(&["name", "state", "size", "licence", "what it is"], &rows, &[2]))?;
+    print(&table(
+        &["name", "state", "size", "licence", "what it is"],
+        &rows,
+        &[2],
+    ))?;
     Ok(Outcome::Fine)
 }

@@ -24,7 +24,10 @@ pub(in crate::cli) struct Args {
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     let store = env.store(args.python.clone())?;
-    let mut progress = Bars { model: args.model.clone(), bar: None };
+    let mut progress = Bars {
+        model: args.model.clone(),
+        bar: None,
+    };
     let location = store.pull(&args.model, &mut progress);
     progress.clear();
     let path = location?.files.path().display().to_string();

@@ -122,7 +122,10 @@ pub(super) struct Token {
 
 impl Token {
     pub(super) fn span(self) -> Span {
-        Span { start: self.start, end: self.end }
+        Span {
+            start: self.start,
+            end: self.end,
+        }
     }
 }
 
@@ -245,11 +248,19 @@ impl<'s> Lexer<'s> {
         if !matches!(kind, T::Newline | T::Indent | T::Dedent | T::Eof) {
             self.line_has_token = true;
         }
-        Token { kind, start: start as u32, end: self.pos as u32, first_on_line }
+        Token {
+            kind,
+            start: start as u32,
+            end: self.pos as u32,
+            first_on_line,
+        }
     }
 
     fn skip_newline(&mut self) {
-        if self.src[self.pos] == b'\r' && self.pos + 1 < self.limit && self.src[self.pos + 1] == b'\n' {
+        if self.src[self.pos] == b'\r'
+            && self.pos + 1 < self.limit
+            && self.src[self.pos + 1] == b'\n'
+        {
             self.pos += 1;
         }
         self.pos += 1;
@@ -314,8 +325,9 @@ impl<'s> Lexer<'s> {
             while self.pos < self.limit {
                 match self.src[self.pos] {
                     b' ' | b'\t' | 0x0c | 0x0b => self.pos += 1,
-                    b'\\' if self.pos + 1 < self.limit
-                        && matches!(self.src[self.pos + 1], b'\n' | b'\r') =>
+                    b'\\'
+                        if self.pos + 1 < self.limit
+                            && matches!(self.src[self.pos + 1], b'\n' | b'\r') =>
                     {
                         self.pos += 1;
                         self.skip_newline();
@@ -325,7 +337,10 @@ impl<'s> Lexer<'s> {
                     b'\n' | b'\r' if self.depth > 0 => {
                         self.skip_newline();
                         let (_, p) = self.indent_width(self.pos, self.limit);
-                        if p < self.limit && self.src[p].is_ascii_lowercase() && self.statement_word_at(p) {
+                        if p < self.limit
+                            && self.src[p].is_ascii_lowercase()
+                            && self.statement_word_at(p)
+                        {
                             self.depth = 0;
                             self.at_line_start = true;
                             self.line_has_token = false;
@@ -367,7 +382,12 @@ impl<'s> Lexer<'s> {
                 self.at_line_start = true;
                 if self.line_has_token {
                     self.line_has_token = false;
-                    return Token { kind: T::Newline, start: start as u32, end: start as u32, first_on_line: false };
+                    return Token {
+                        kind: T::Newline,
+                        start: start as u32,
+                        end: start as u32,
+                        first_on_line: false,
+                    };
                 }
                 continue;
             }
@@ -490,7 +510,11 @@ impl<'s> Lexer<'s> {
     }
 
     fn or_assign(&self, kind: T, len: usize) -> (T, usize) {
-        if self.peek(len) == b'=' { (T::AugAssign, len + 1) } else { (kind, len) }
+        if self.peek(len) == b'=' {
+            (T::AugAssign, len + 1)
+        } else {
+            (kind, len)
+        }
     }
 
     /// The operator of an [`T::AugAssign`] token.
@@ -545,7 +569,9 @@ impl<'s> Lexer<'s> {
     fn number(&mut self) -> Token {
         let start = self.pos;
         let mut kind = T::Int;
-        if self.src[start] == b'0' && matches!(self.peek(1), b'x' | b'X' | b'o' | b'O' | b'b' | b'B') {
+        if self.src[start] == b'0'
+            && matches!(self.peek(1), b'x' | b'X' | b'o' | b'O' | b'b' | b'B')
+        {
             self.pos += 2;
             while self.peek(0).is_ascii_hexdigit() || self.peek(0) == b'_' {
                 self.pos += 1;
@@ -657,8 +683,8 @@ impl<'s> Lexer<'s> {
                 b':' if depth == 1 => in_spec = true,
                 b'\n' | b'\r' if !triple => break,
                 b'"' | b'\'' => {
-                    let closes = b == quote
-                        && (!triple || (self.peek(1) == quote && self.peek(2) == quote));
+                    let closes =
+                        b == quote && (!triple || (self.peek(1) == quote && self.peek(2) == quote));
                     if closes && (in_spec || !self.nested_string_closes(b)) {
                         return false;
                     }

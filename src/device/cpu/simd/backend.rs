@@ -165,14 +165,16 @@ impl CpuBackend {
         }
         let gated = matches!(product.finish, Finish::Gated(_));
         assert_eq!(gated, product.matrix.gated, "only gated pairs are combined");
-        matmul::run(&mut self.pool, &mut self.products, &product).map_err(lost)
+        Ok(matmul::run(&mut self.pool, &mut self.products, &product)?)
     }
 }
 
-fn lost(_: RegionPanicked) -> DeviceError {
-    DeviceError::Lost {
-        device: "cpu",
-        problem: "a thread of the backend panicked (its message was printed)".to_owned(),
+impl From<RegionPanicked> for DeviceError {
+    fn from(_: RegionPanicked) -> Self {
+        Self::Lost {
+            device: "cpu",
+            problem: "a thread of the backend panicked (its message was printed)".to_owned(),
+        }
     }
 }
 
@@ -215,16 +217,14 @@ impl Backend for CpuBackend {
             let n_bytes = part.n_groups().saturating_mul(part.group_bytes());
             part.start = self.arena.take(n_bytes, "a weight matrix")?.as_ptr();
             let pieces = Pieces::new(part.n_groups(), self.pool.n_threads(), 1);
-            self.pool
-                .run(&|_| {
-                    while let Some(piece) = pieces.claim() {
-                        for g in piece {
-                            // SAFETY: fresh memory, and each group is claimed once.
-                            unsafe { part.fill(source, g) };
-                        }
+            self.pool.run(&|_| {
+                while let Some(piece) = pieces.claim() {
+                    for g in piece {
+                        // SAFETY: fresh memory, and each group is claimed once.
+                        unsafe { part.fill(source, g) };
                     }
-                })
-                .map_err(lost)?;
+                }
+            })?;
             first_row += source.rows;
             laid_out.push(part);
         }
@@ -298,13 +298,12 @@ impl Backend for CpuBackend {
             return Ok(());
         }
         let pieces = Pieces::new(ids.len(), self.pool.n_threads(), 1);
-        self.pool
-            .run(&|_| {
-                while let Some(piece) = pieces.claim() {
-                    piece.for_each(copy);
-                }
-            })
-            .map_err(lost)
+        self.pool.run(&|_| {
+            while let Some(piece) = pieces.claim() {
+                piece.for_each(copy);
+            }
+        })?;
+        Ok(())
     }
 
     fn norm_matmul(
@@ -372,7 +371,7 @@ impl Backend for CpuBackend {
             k_norm: bias_of(&self.vectors, spec.k_norm),
             qkv: self.pointer(qkv, step.n_rows * (spec.n_heads + 2 * n_kv) * d),
         };
-        rope::run(&mut self.pool, &job).map_err(lost)
+        Ok(rope::run(&mut self.pool, &job)?)
     }
 
     fn attention(
@@ -404,7 +403,7 @@ impl Backend for CpuBackend {
                 .cast_const(),
             out: self.pointer(out, step.n_rows * n_q * d),
         };
-        attention::run(&mut self.pool, &mut self.attention, &job).map_err(lost)?
+        attention::run(&mut self.pool, &mut self.attention, &job)
     }
 
     fn gather(

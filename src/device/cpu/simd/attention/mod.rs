@@ -145,55 +145,52 @@ pub(super) fn run(
     pool: &mut Pool,
     scratch: &mut Scratch,
     job: &Job<'_>,
-) -> Result<Result<(), DeviceError>, RegionPanicked> {
-    let group = job.group();
-    let d = job.spec.head_dim;
+) -> Result<(), DeviceError> {
     let n_items = job.n_items();
-    let work: usize = job
-        .step
-        .seqs
-        .iter()
-        .map(|s| s.n_rows * (s.past + s.n_rows))
-        .sum();
-    let work = work * job.spec.n_heads * d;
-    if work <= SERIAL_WORK || pool.n_threads() == 1 {
-        let own = Own::carve(&scratch.own[0], d, group);
+    if job.work() <= SERIAL_WORK || pool.n_threads() == 1 {
+        let own = job.own(scratch, 0);
         for i in 0..n_items {
             job.whole(&job.item(i), &own);
         }
-        return Ok(Ok(()));
+        return Ok(());
     }
     if n_items >= 4 * pool.n_threads() {
-        let pieces = Pieces::new(n_items, pool.n_threads() * 4, 1);
-        let scratch = &*scratch;
-        pool.run(&|thread| {
-            let own = Own::carve(&scratch.own[thread], d, group);
-            while let Some(piece) = pieces.claim() {
-                for i in piece {
-                    // The last rows of a sequence see the most keys: begin with them.
-                    job.whole(&job.item(n_items - 1 - i), &own);
-                }
+        Ok(by_item(pool, scratch, job)?)
+    } else {
+        by_part(pool, scratch, job)
+    }
+}
+
+/// Many items: a thread computes whole ones.
+fn by_item(pool: &mut Pool, scratch: &Scratch, job: &Job<'_>) -> Result<(), RegionPanicked> {
+    let n_items = job.n_items();
+    let pieces = Pieces::new(n_items, pool.n_threads() * 4, 1);
+    pool.run(&|thread| {
+        let own = job.own(scratch, thread);
+        while let Some(piece) = pieces.claim() {
+            for i in piece {
+                // The last rows of a sequence see the most keys: begin with them.
+                job.whole(&job.item(n_items - 1 - i), &own);
             }
-        })?;
-        return Ok(Ok(()));
-    }
-    // Few items: several threads share one, part by part.
-    let n_splits = |item: &Item<'_>| job.splits(item).len();
-    let most = (0..n_items)
-        .map(|i| n_splits(&job.item(i)))
-        .max()
-        .unwrap_or(0);
-    let part_len = Own::rows(group) * (d.next_multiple_of(LANES) + 2);
-    if let Err(e) = scratch
-        .parts
-        .reserve(n_items * most * part_len, "parts of attention")
-    {
-        return Ok(Err(e));
-    }
-    let parts = scratch.parts.ptr() as usize;
+        }
+    })
+}
+
+/// Few items: several threads share one, part by part, and the caller joins the parts in order.
+fn by_part(pool: &mut Pool, scratch: &mut Scratch, job: &Job<'_>) -> Result<(), DeviceError> {
+    let n_items = job.n_items();
+    let n_splits = |i: usize| job.splits(&job.item(i)).len();
+    let most = (0..n_items).map(n_splits).max().unwrap_or(0);
+    let m = Own::rows(job.group());
+    let part_len = m * (job.cache.value_stride() + 2);
+    let n_floats = n_items * most * part_len;
+    scratch.parts.reserve(n_floats, "parts of attention")?;
+    let scratch = &*scratch;
     let part = |i: usize, split: usize| {
-        let m = Own::rows(group);
-        let start = (parts as *mut f32).wrapping_add((i * most + split) * part_len);
+        let start = scratch
+            .parts
+            .ptr()
+            .wrapping_add((i * most + split) * part_len);
         Sums {
             largest: start,
             total: start.wrapping_add(m),
@@ -201,36 +198,44 @@ pub(super) fn run(
         }
     };
     let pieces = Pieces::new(n_items * most, pool.n_threads() * 4, 1);
-    {
-        let scratch = &*scratch;
-        pool.run(&|thread| {
-            let own = Own::carve(&scratch.own[thread], d, group);
-            while let Some(piece) = pieces.claim() {
-                for i in piece {
-                    let (i, split) = (i / most, i % most);
-                    let item = job.item(i);
-                    let splits = job.splits(&item);
-                    if split < splits.len() {
-                        job.load_queries(&item, &own);
-                        job.part(&item, splits.start + split, &own, part(i, split));
-                    }
+    pool.run(&|thread| {
+        let own = job.own(scratch, thread);
+        while let Some(piece) = pieces.claim() {
+            for i in piece {
+                let (i, split) = (i / most, i % most);
+                let item = job.item(i);
+                let splits = job.splits(&item);
+                if split < splits.len() {
+                    job.load_queries(&item, &own);
+                    job.part(&item, splits.start + split, &own, part(i, split));
                 }
             }
-        })?;
-    }
-    let own = Own::carve(&scratch.own[0], d, group);
+        }
+    })?;
+    let own = job.own(scratch, 0);
     for i in 0..n_items {
         let item = job.item(i);
         job.start_whole(&item, &own);
-        for split in 0..n_splits(&item) {
+        for split in 0..n_splits(i) {
             job.join(&item, &own, part(i, split));
         }
         job.finish(&item, &own);
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 impl<'a> Job<'a> {
+    /// Multiplications of the scores, more or less.
+    fn work(&self) -> usize {
+        let pairs = |s: &SeqRows<'_>| s.n_rows * (s.past + s.n_rows);
+        let n_pairs: usize = self.step.seqs.iter().map(pairs).sum();
+        n_pairs * self.spec.n_heads * self.spec.head_dim
+    }
+
+    fn own(&self, scratch: &Scratch, thread: usize) -> Own {
+        Own::carve(&scratch.own[thread], self.spec.head_dim, self.group())
+    }
+
     fn group(&self) -> usize {
         self.spec.n_heads / self.spec.n_kv_heads
     }
