@@ -12,8 +12,6 @@ mod layout;
 mod library;
 mod name;
 mod project;
-#[cfg(test)]
-mod replay;
 mod scope;
 mod session;
 mod source;
