@@ -55,6 +55,8 @@ class Written:
 def complete(args: argparse.Namespace, repository: Path, symbol: str, mode: str) -> dict:
     command = [args.tether, "complete", "--json", "--write", "--model", args.model]
     command += ["--repo", repository, "--symbol", symbol, "--guide", mode]
+    # This Python brings the stubs of the standard library along.
+    command += ["--python", sys.executable]
     if args.max_tokens:
         command += ["--max-tokens", args.max_tokens]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Let `tether complete` write ten functions of each of three installed packages, and account for every question.
+"""Let `tether complete` write ten functions of each of three packages, and account for every question.
 
     python scripts/eval/complete_packages.py --tether target/release/tether --site SITE_PACKAGES -o OUT_FOLDER
 
@@ -25,7 +25,9 @@ def documented(package: Path) -> list[str]:
     """Symbols of the documented functions of a package, in the order of its files."""
     symbols = []
     for file in sorted(package.rglob("*.py")):
-        module = ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+        module = ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        )
         tree = ast.parse(file.read_text(encoding="utf-8"))
         stack = [(tree, [])]
         while stack:
@@ -46,9 +48,21 @@ def overloaded(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def complete(args: argparse.Namespace, package: Path, symbol: str) -> dict:
-    command = [args.tether, "complete", "--json", "--repo", package, "--symbol", symbol, "--model", args.model]
+    command = [
+        args.tether,
+        "complete",
+        "--json",
+        "--repo",
+        package,
+        "--symbol",
+        symbol,
+        "--model",
+        args.model,
+    ]
     command += ["--python", sys.executable, "--max-tokens", 160]
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, timeout=300, check=False
+    )
     if done.returncode not in (0, 1):
         sys.exit(f"{symbol}: {done.stderr.strip().splitlines()[-1:]}")
     return json.loads(done.stdout)
@@ -79,15 +93,35 @@ def main() -> int:
             result |= {"package": f"{name} {versions[name]}", "accounted": is_accounted_for(result)}
             results.append(result)
             guide = result["guide"]
-            counts = [guide[k] for k in ("asked", "closed", "open", "unknown", "timed_out", "changed")]
+            counts = [
+                guide[k] for k in ("asked", "closed", "open", "unknown", "timed_out", "changed")
+            ]
             parses = {True: "yes", False: "no", None: "?"}[result["parses"]]
             rows.append(
-                [result["package"], f"`{symbol}`", *counts, result["tokens"], result["finish_reason"], parses]
+                [
+                    result["package"],
+                    f"`{symbol}`",
+                    *counts,
+                    result["tokens"],
+                    result["finish_reason"],
+                    parses,
+                ]
             )
             print(*rows[-1], flush=True)
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "complete.json").write_text(json.dumps(results, indent=1) + "\n")
-    header = ["package", "function", "asked", "closed", "open", "unknown", "timed out", "changed", "tokens", "end"]
+    header = [
+        "package",
+        "function",
+        "asked",
+        "closed",
+        "open",
+        "unknown",
+        "timed out",
+        "changed",
+        "tokens",
+        "end",
+    ]
     header.append("parses")
     table = [header, ["---"] * len(header), *rows]
     total = ["", "all"] + [sum(row[i] for row in rows) for i in range(2, 9)] + ["", ""]

@@ -6,6 +6,7 @@ from datetime import date
 from stockroom.amount import Amount
 from stockroom.lot import Lot
 from stockroom.order import Order
+from stockroom.outlet import Outlet
 from stockroom.report import late_orders, lot_line, stock_table
 from stockroom.store import Store
 
@@ -49,6 +50,22 @@ class StoreTest(unittest.TestCase):
         store.drop_stale(JULY)
         self.assertEqual(store.oldest_lot("tea").opened_on, JUNE)
         self.assertIsNone(store.oldest_lot("coffee"))
+
+
+class OutletTest(unittest.TestCase):
+    def test_an_outlet_sells_what_it_has(self):
+        outlet = Outlet("Market")
+        outlet.supplier_codes["tea"] = "T-1"
+        outlet.set_minimum("tea", 2)
+        outlet.add_item(Lot("tea", 3, Amount(100), MAY, best_before=JUNE))
+        self.assertEqual((outlet.name(), outlet.articles()), ("Market", ["tea"]))
+        self.assertEqual((outlet.supplier("tea"), outlet.supplier("coffee")), ("T-1", None))
+        self.assertEqual((outlet.minimum("tea"), outlet.inventory_value().minor_units), (2, 300))
+        self.assertEqual(outlet.sell("tea", 5), 3)
+        self.assertFalse(outlet.has_stock("tea"))
+        self.assertTrue(outlet.is_empty())
+        self.assertEqual(outlet.clear_expired(JULY), 1)
+        self.assertEqual(outlet.lots("tea"), [])
 
 
 class OrderTest(unittest.TestCase):
