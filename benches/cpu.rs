@@ -1,5 +1,5 @@
 //! How fast the CPU backend is: weights read per second, products per second, and a whole step of a
-//! SmolLM2-135M-shaped decoder on made-up weights. `cargo bench --bench cpu -- [gemv|gemm|model]… [isa] [threads=N]`.
+//! SmolLM2-135M-shaped decoder on made-up weights. `cargo bench --bench cpu -- [gemv|gemm|model]… [isa] [threads=N] [rows=N]`.
 //!
 //! # Place
 //! Uses the library's `device` folder only. Prints; every figure is the median of short runs, with the best beside it.
@@ -41,7 +41,7 @@ fn main() {
     let all = !["gemv", "gemm", "model", "attention", "pool"]
         .iter()
         .any(|n| has(n));
-    let isa = [Isa::Scalar, Isa::Avx2, Isa::Avx512]
+    let isa = Isa::ALL
         .into_iter()
         .find(|isa| has(isa.name()))
         .unwrap_or(Isa::best());
@@ -49,6 +49,11 @@ fn main() {
         .iter()
         .find_map(|a| a.strip_prefix("threads=")?.parse().ok())
         .map_or_else(|| vec![1, 2], |n| vec![n]);
+    let rows: Vec<usize> = args
+        .iter()
+        .filter_map(|a| a.strip_prefix("rows=")?.parse().ok())
+        .collect();
+    let rows = if rows.is_empty() { vec![192] } else { rows };
     for n in threads {
         let make = || CpuBackend::with_isa(NonZeroUsize::new(n), isa).unwrap();
         println!("{}", make().description());
@@ -63,7 +68,9 @@ fn main() {
                 gemv(&mut make(), dtype);
             }
             if all || has("gemm") {
-                gemm(&mut make(), dtype);
+                for &rows in &rows {
+                    gemm(&mut make(), dtype, rows);
+                }
             }
         }
         if all || has("attention") {
@@ -143,15 +150,15 @@ fn gemv(backend: &mut CpuBackend, dtype: DType) {
     );
 }
 
-fn gemm(backend: &mut CpuBackend, dtype: DType) {
-    let (rows, cols, n) = (576, 1536, 192);
+fn gemm(backend: &mut CpuBackend, dtype: DType, n: usize) {
+    let (rows, cols) = (576, 1536);
     let w = weights(backend, dtype, &[(rows, cols)], Stacking::Rows);
     let (x, out) = (buffer(backend, n * cols), buffer(backend, n * rows));
     let macs = (rows * cols * n) as f64;
     let (median, best) = time(|| backend.matmul_add(x, w, None, out, n).unwrap());
     let (median, best) = (macs / median / 1e9, macs / best / 1e9);
     println!(
-        "  gemm {:5} {median:6.0} GMAC/s (best {best:.0})",
+        "  gemm {:5} × {n} rows {median:6.0} GMAC/s (best {best:.0})",
         dtype.name()
     );
 }

@@ -1,43 +1,77 @@
-//! Measurements that need the library itself: `bench/run.py` runs this and compares with a peer.
+//! What `make bench` asks of the library beyond the program's verbs; also an example of its use.
 //!
-//!     measure score MODEL.gguf WINDOWS.json     best tokens and log-probabilities of given texts
-//!     measure index DIRECTORY                   lines a second through the project database
+//! ```text
+//! measure score MODEL.gguf WINDOWS.json [reference]
+//!     what the model says at every position of given tokens, with the fast or the plain backend
+//! measure index FOLDER
+//!     how fast a folder of Python is indexed, on one core
+//! ```
 //!
-//! Both print one JSON object.
-#![allow(clippy::print_stdout)] // a program of its own
+//! `WINDOWS.json` is what `scripts/peers/llama_cpp_eval.py` writes; the answer has its shape.
 
-use anyhow::Context;
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use std::path::Path;
-use tether::runtime::{LoadConfig, Model, ModelFiles};
+use tether::repo::{Project, ProjectConfig};
+use tether::runtime::{DeviceChoice, LoadConfig, Model, ModelFiles};
 
-fn main() -> anyhow::Result<()> {
+const INDEX_REPS: usize = 5;
+/// Longer than any window of the peer.
+const KV_TOKENS: usize = 4096;
+
+fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let result = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["score", model, windows] => score(Path::new(model), Path::new(windows))?,
-        _ => anyhow::bail!("usage: measure score MODEL.gguf WINDOWS.json | measure index DIRECTORY"),
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let answer = match args.as_slice() {
+        ["score", model, windows] => score(model, windows, DeviceChoice::Auto)?,
+        ["score", model, windows, "reference"] => score(model, windows, DeviceChoice::Reference)?,
+        ["index", folder] => index(folder)?,
+        _ => bail!("usage: measure score MODEL.gguf WINDOWS.json [reference] | measure index FOLDER"),
     };
-    println!("{result}");
+    serde_json::to_writer(std::io::stdout().lock(), &answer)?;
     Ok(())
 }
 
 /// Score the token ids of every window; the last position of a window has no next token.
-fn score(model: &Path, windows: &Path) -> anyhow::Result<Value> {
-    let text = std::fs::read(windows).with_context(|| windows.display().to_string())?;
-    let input: Value = serde_json::from_slice(&text)?;
-    let files = ModelFiles::Gguf(model.to_owned());
-    let config = LoadConfig { kv_tokens: Some(4096), ..LoadConfig::single() };
+fn score(model: &str, windows: &str, device: DeviceChoice) -> Result<Value> {
+    let text =
+        std::fs::read_to_string(windows).with_context(|| format!("cannot read {windows}"))?;
+    let given: Value = serde_json::from_str(&text)?;
+    let given = given["windows"]
+        .as_array()
+        .context("no `windows` in the file")?;
+    let files = ModelFiles::Gguf(model.into());
+    let config = LoadConfig {
+        device,
+        kv_tokens: Some(KV_TOKENS),
+        ..LoadConfig::single()
+    };
     let mut model = Model::load(&files, &config, &mut |_, _| {})?;
-    let mut scored = Vec::new();
-    for window in input["windows"].as_array().context("the file has no windows")? {
+    let mut windows = Vec::new();
+    for window in given {
         let ids: Vec<u32> = serde_json::from_value(window["ids"].clone())?;
         let positions = model.engine_mut().score(&ids)?;
-        let (_, all) = positions.split_last().context("a window is empty")?;
-        scored.push(json!({
-            "argmax": all.iter().map(|p| p.best).collect::<Vec<_>>(),
-            "nll": all.iter().filter_map(|p| p.nll).collect::<Vec<_>>(),
-        }));
+        let (_, inner) = positions.split_last().context("a window is empty")?;
+        let best: Vec<u32> = inner.iter().map(|p| p.best).collect();
+        let nll: Vec<Option<f64>> = inner.iter().map(|p| p.nll).collect();
+        windows.push(json!({ "argmax": best, "nll": nll }));
     }
-    Ok(json!({ "windows": scored }))
+    Ok(json!({ "windows": windows }))
 }
 
+fn index(folder: &str) -> Result<Value> {
+    let config = ProjectConfig {
+        n_threads: 1,
+        ..ProjectConfig::new(folder)
+    };
+    let mut seconds = Vec::new();
+    let mut counts = (0, 0);
+    // The first run fills the page cache.
+    for rep in 0..=INDEX_REPS {
+        let (_, report) = Project::open(config.clone())?;
+        counts = (report.n_files, report.n_lines);
+        if rep > 0 {
+            seconds.push(report.elapsed_ms / 1e3);
+        }
+    }
+    Ok(json!({ "n_files": counts.0, "n_lines": counts.1, "seconds": seconds }))
+}

@@ -99,7 +99,9 @@ class Module:
         return self.starts[line - 1] + col
 
     def span(self, node):
-        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+        return self.offset(node.lineno, node.col_offset), self.offset(
+            node.end_lineno, node.end_col_offset
+        )
 
 
 def is_own_class(modules, module, name, depth=0):
@@ -123,14 +125,15 @@ def bindings(module, function):
             add(node.id, module.span(node)[0])
         elif isinstance(node, ast.arg):
             add(node.arg, module.span(node)[0])
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node is not function:
+        elif (
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            and node is not function
+        ):
             add(node.name, module.span(node)[0])
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 add((alias.asname or alias.name).split(".")[0], module.span(node)[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            add(node.name, module.span(node)[0])
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             add(node.name, module.span(node)[0])
     for places in bound.values():
         places.sort()
@@ -152,7 +155,11 @@ def own_receivers(modules, module, function, owner):
     arguments = function.args.posonlyargs + function.args.args
     decorators = {d.id for d in function.decorator_list if isinstance(d, ast.Name)}
     if owner is not None and arguments and "staticmethod" not in decorators:
-        is_cls = "classmethod" in decorators or function.name in ("__new__", "__init_subclass__", "__class_getitem__")
+        is_cls = "classmethod" in decorators or function.name in (
+            "__new__",
+            "__init_subclass__",
+            "__class_getitem__",
+        )
         own[arguments[0].arg] = "cls" if is_cls else "self"
     for argument in arguments + function.args.kwonlyargs:
         name = annotation_class(argument.annotation)
@@ -201,7 +208,8 @@ def uses(modules, module, function, owner):
     def add(start, name, kind, ctx, receiver=None, how=None, forward=False):
         nonlocal wrong
         if not module.bytes[start:].startswith(name.encode()):
-            wrong += 1  # spelled differently (Python compares in NFKC), or a position that ast has wrong
+            # Spelled differently (Python compares in NFKC), or a position that ast has wrong.
+            wrong += 1
             return
         found.append(
             {
@@ -223,7 +231,11 @@ def uses(modules, module, function, owner):
             value, how = node.value, None
             if isinstance(value, ast.Name):
                 how = own.get(value.id)
-                if how is None and value.id not in bound and is_own_class(modules, module, value.id):
+                if (
+                    how is None
+                    and value.id not in bound
+                    and is_own_class(modules, module, value.id)
+                ):
                     how = "class"
             receiver = ast.get_source_segment(module.text, value)
             start = module.span(node)[1] - len(node.attr.encode())
@@ -245,11 +257,15 @@ def uses(modules, module, function, owner):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--projects", type=Path, required=True, help="folder to copy the packages to")
+    parser.add_argument(
+        "--projects", type=Path, required=True, help="folder to copy the packages to"
+    )
     parser.add_argument("--out", type=Path, required=True, help="JSON lines to write")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--functions", type=int, default=40, help="documented functions a package")
-    parser.add_argument("--package", action="append", choices=sorted(PACKAGES), help="only this one; repeatable")
+    parser.add_argument(
+        "--package", action="append", choices=sorted(PACKAGES), help="only this one; repeatable"
+    )
     parser.add_argument("--site", type=Path, default=Path(sysconfig.get_paths()["purelib"]))
     args = parser.parse_args()
 
@@ -286,7 +302,10 @@ def main():
     with args.out.open("w", encoding="utf-8") as out:
         for row in rows:
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
-    print(f"{len(rows)} positions, {n_wrong} dropped because the text there is not the name", file=sys.stderr)
+    print(
+        f"{len(rows)} positions, {n_wrong} dropped because the text there is not the name",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

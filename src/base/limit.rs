@@ -42,7 +42,9 @@ pub const TOOL_CALL_MS_MAX: u64 = 500;
 pub const TOOL_START_MS_MAX: u64 = 20_000;
 /// How long after a missed deadline a tool may still work on that call before it is killed.
 pub const TOOL_HANG_MS_MAX: u64 = 5_000;
-/// Largest message accepted from a tool, in bytes.
+/// Memory that the Jedi process may take, in bytes.
+pub const TOOL_MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// Longest message of a completion tool, in bytes.
 pub const TOOL_FRAME_BYTES_MAX: usize = 16 << 20;
 /// Longest header line of a language server's message, in bytes.
 pub const TOOL_HEADER_BYTES_MAX: usize = 4 << 10;

@@ -11,6 +11,7 @@ mod bars;
 mod env;
 mod model_args;
 mod output;
+mod repo_args;
 mod sampling_args;
 mod verb;
 

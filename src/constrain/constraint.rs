@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use crate::base::{Candidates, TokenId};
 
-use super::{ConstraintError, GuideEvent, GuideStats, PlaceKind, TokenMask};
+use super::{
+    ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, PlaceKind, TokenMask,
+};
 
 /// What the constraint needs before the next token is sampled.
 #[derive(Debug)]
@@ -112,6 +114,28 @@ pub trait Constraint: Send {
     /// Bytes that must come next because nothing else is allowed; empty at a branch. Their
     /// tokenisation is the caller's choice, and the last token may run on past them.
     fn forced(&mut self) -> Vec<u8>;
+
+    /// Whether a token is never shown: it steers the guide and is no part of the text.
+    fn hides(&self, _token: TokenId) -> bool {
+        false
+    }
+
+    /// The name being chosen at the cursor, for policies that look at whole names: they evaluate the
+    /// candidates and call [`Constraint::narrow`]. `None` outside constrained names and after the
+    /// choice.
+    fn open_name(&self) -> Option<(Arc<NameAutomaton>, NameState)> {
+        None
+    }
+
+    /// Only this name may be written at the open name from here on. Ignored when it is not one of the
+    /// names that still fit.
+    fn narrow(&mut self, _name: &[u8]) {}
+
+    /// The next token, for guides that decide by probability instead of by mask; `logits` are those
+    /// of the whole vocabulary. Called after `next` returned [`Need::Free`]; `None`: sample as usual.
+    fn choose(&mut self, _logits: &[f32]) -> Option<TokenId> {
+        None
+    }
 
     /// What happened so far, in order of offset.
     fn report(&self) -> GuideReport;

@@ -89,6 +89,14 @@ impl TokenMask {
         }
     }
 
+    /// Forbid what the other mask allows.
+    pub fn subtract(&mut self, other: &Self) {
+        debug_assert_eq!(self.n_tokens, other.n_tokens, "masks of one vocabulary");
+        for (a, b) in self.words.iter_mut().zip(&other.words) {
+            *a &= !b;
+        }
+    }
+
     /// Allow only what both masks allow.
     pub fn intersect(&mut self, other: &Self) {
         debug_assert_eq!(self.n_tokens, other.n_tokens, "masks of one vocabulary");

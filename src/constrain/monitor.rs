@@ -15,18 +15,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Answer, Candidates, TokenId};
+use crate::base::{Candidates, TokenId};
 
 use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
 use super::identifier::is_identifier_byte;
-use super::place::{Answered, Cursor, Followed, Place, Typed, is_space};
-use super::{
-    ConstraintError, GuideEvent, GuideStats, NameSet, NameStart, NameStore, PlaceKind, PythonLexer,
-    TokenMask,
+use super::place::{
+    Answered, Cursor, Followed, Place, ROLLBACK_TOKENS_MAX, Typed, Unasked, is_space,
 };
-
-/// Tokens that can be taken back.
-const ROLLBACK_TOKENS_MAX: usize = 64;
+use super::{
+    ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore, PlaceKind,
+    PythonLexer, TokenMask,
+};
 
 /// At which places the monitor asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +41,7 @@ impl MonitorLevels {
         match kind {
             PlaceKind::Member => self.members,
             PlaceKind::Module | PlaceKind::ImportedName => self.imports,
-            PlaceKind::Keyword | PlaceKind::Name => false,
+            PlaceKind::Keyword | PlaceKind::Name | PlaceKind::Trigger => false,
         }
     }
 }
@@ -258,52 +257,6 @@ impl Monitor {
             self.state.attempt.get_or_insert_default().supplied = kept;
         }
     }
-
-    /// Turn a tool's answer into what it means for the place it was asked about.
-    fn answered(
-        &self,
-        ask: &AskAt,
-        typed: &[u8],
-        candidates: &Candidates,
-        took: Duration,
-    ) -> Answered {
-        let names = NameSet::new(candidates.names.iter().map(|c| &*c.name));
-        let mut event = GuideEvent {
-            kind: ask.kind,
-            offset: ask.offset,
-            answer: candidates.answer,
-            n_names: names.len(),
-            n_dropped: names.n_dropped(),
-            reason: candidates.reason.clone(),
-            typed: typed.to_vec(),
-            name: None,
-            wanted: None,
-            took,
-        };
-        let mut constraint = None;
-        if event.answer == Answer::Closed {
-            if names.is_empty() {
-                event.answer = Answer::Unknown;
-                event.reason = Some("no usable name in the answer".into());
-            } else if names.is_cut() {
-                event.answer = Answer::Open;
-                event.reason = Some("too many names".into());
-            } else {
-                let start = match ask.kind {
-                    PlaceKind::Member => NameStart::Required,
-                    _ => NameStart::Optional,
-                };
-                let names = self.store.automaton(names, start);
-                let state = names.names().start();
-                constraint = Some((names, state));
-            }
-        }
-        Answered {
-            event: Arc::new(event),
-            names: constraint,
-            typed: Typed::new(),
-        }
-    }
 }
 
 impl Constraint for Monitor {
@@ -337,11 +290,7 @@ impl Constraint for Monitor {
         self.mask = self.base_mask();
         match (&self.mask, &self.state.cursor.place) {
             (Some(mask), Place::Answered(answered)) if mask.is_empty() => {
-                Need::DeadEnd(DeadEnd::NoTokenForName {
-                    typed: String::from_utf8_lossy(answered.written()).into_owned(),
-                    n_names: answered.event.n_names,
-                    offset: answered.event.offset,
-                })
+                Need::DeadEnd(answered.no_token())
             }
             (Some(mask), _) => Need::Mask(mask),
             (None, _) => Need::Free,
@@ -434,11 +383,21 @@ impl Constraint for Monitor {
             _ => None,
         };
         if let Some(typed) = here {
-            let mut answered = self.answered(&ask, typed, candidates, took);
-            answered.retype(typed);
+            let place = Unasked {
+                kind: ask.kind,
+                offset: ask.offset,
+                typed: typed.clone(),
+            };
+            let mut answered = Answered::new(&self.store, &place, candidates, took);
+            answered.retype(&place.typed);
             self.state.cursor.place = Place::Answered(answered);
         } else {
-            let answered = self.answered(&ask, &[], candidates, took);
+            let place = Unasked {
+                kind: ask.kind,
+                offset: ask.offset,
+                typed: Typed::new(),
+            };
+            let answered = Answered::new(&self.store, &place, candidates, took);
             self.state
                 .attempt
                 .get_or_insert_default()
@@ -452,12 +411,8 @@ impl Constraint for Monitor {
     }
 
     fn note_wanted(&mut self, token: TokenId) {
-        if let Some(mask) = self.base_mask()
-            && !mask.is_allowed(token)
-            && let Place::Answered(answered) = &mut self.state.cursor.place
-        {
-            let event = Arc::make_mut(&mut answered.event);
-            event.wanted.get_or_insert(token);
+        if let Place::Answered(answered) = &mut self.state.cursor.place {
+            answered.note_wanted(token);
         }
     }
 
@@ -490,11 +445,21 @@ impl Constraint for Monitor {
 
     fn forced(&mut self) -> Vec<u8> {
         match &self.state.cursor.place {
-            Place::Answered(Answered {
-                names: Some((names, state)),
-                ..
-            }) if !names.may_end(*state) => names.names().forced(*state).to_vec(),
+            Place::Answered(answered) => answered.forced().to_vec(),
             _ => Vec::new(),
+        }
+    }
+
+    fn open_name(&self) -> Option<(Arc<NameAutomaton>, NameState)> {
+        match &self.state.cursor.place {
+            Place::Answered(answered) => answered.open_name(),
+            _ => None,
+        }
+    }
+
+    fn narrow(&mut self, name: &[u8]) {
+        if let Place::Answered(answered) = &mut self.state.cursor.place {
+            answered.narrow(&self.store, name);
         }
     }
 

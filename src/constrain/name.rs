@@ -114,6 +114,18 @@ impl NameSet {
         state.lo < state.hi && self.name(state.lo as usize).len() == state.depth as usize
     }
 
+    /// Whether a name is one of those that still fit.
+    pub fn fits(&self, state: NameState, name: &[u8]) -> bool {
+        let (lo, hi) = (state.lo as usize, state.hi as usize);
+        let idx = lo + partition(hi - lo, |i| self.name(lo + i) < name);
+        idx < hi && self.name(idx) == name
+    }
+
+    /// The names that still fit, in order.
+    pub fn fitting(&self, state: NameState) -> impl Iterator<Item = &[u8]> {
+        (state.lo as usize..state.hi as usize).map(|idx| self.name(idx))
+    }
+
     /// What is typed.
     pub fn typed(&self, state: NameState) -> &[u8] {
         if state.lo == state.hi {
@@ -306,14 +318,20 @@ impl NameAutomaton {
         mask
     }
 
+    /// The tokens that may follow a complete name: those that begin with a byte that cannot continue
+    /// it, and the end tokens.
+    pub fn end_tokens(&self) -> TokenMask {
+        let mut mask = self.trie.delimiter_first().clone();
+        for &id in self.trie.vocabulary().eos() {
+            mask.allow(id);
+        }
+        mask
+    }
+
     /// The tokens allowed in a state, computed.
     pub fn compute_mask(&self, state: NameState) -> TokenMask {
         let mut mask = if self.may_end(state) {
-            let mut mask = self.trie.delimiter_first().clone();
-            for &id in self.trie.vocabulary().eos() {
-                mask.allow(id);
-            }
-            mask
+            self.end_tokens()
         } else {
             TokenMask::none(self.trie.vocabulary().len())
         };

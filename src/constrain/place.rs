@@ -5,15 +5,20 @@
 //! Uses `base`, the lexer and the name automata. Part of the monitor, split off by size.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use unicode_normalization::UnicodeNormalization;
 
-use crate::base::{Answer, limit};
+use crate::base::{Answer, Candidates, TokenId, limit};
 
+use super::constraint::DeadEnd;
 use super::identifier::{is_identifier_byte, is_identifier_start};
 use super::monitor::MonitorLevels;
-use super::{GuideEvent, NameAutomaton, NameState, NameStep, PlaceKind, PythonLexer};
+use super::{
+    GuideEvent, NameAutomaton, NameSet, NameStart, NameState, NameStep, NameStore, PlaceKind,
+    PythonLexer,
+};
 
 #[derive(Clone)]
 pub(super) struct Cursor {
@@ -21,6 +26,9 @@ pub(super) struct Cursor {
     pub(super) offset: usize,
     pub(super) place: Place,
 }
+
+/// Tokens that a guide can take back.
+pub(super) const ROLLBACK_TOKENS_MAX: usize = 64;
 
 /// What stands at the cursor.
 #[derive(Clone)]
@@ -116,6 +124,78 @@ pub(super) enum Followed {
 }
 
 impl Answered {
+    /// What a tool's answer means for the place it was asked about.
+    pub(super) fn new(
+        store: &NameStore,
+        place: &Unasked,
+        candidates: &Candidates,
+        took: Duration,
+    ) -> Self {
+        let names = NameSet::new(candidates.names.iter().map(|c| &*c.name));
+        let (answer, reason) = match candidates.answer {
+            Answer::Closed if names.is_empty() => {
+                (Answer::Unknown, Some("no usable name in the answer".into()))
+            }
+            Answer::Closed if names.is_cut() => (Answer::Open, Some("too many names".into())),
+            answer => (answer, candidates.reason.clone()),
+        };
+        let event = GuideEvent {
+            kind: place.kind,
+            offset: place.offset,
+            answer,
+            n_names: names.len(),
+            n_dropped: names.n_dropped(),
+            reason,
+            typed: place.typed.to_vec(),
+            name: None,
+            wanted: None,
+            took,
+        };
+        let start = match place.kind {
+            PlaceKind::Member | PlaceKind::Trigger => NameStart::Required,
+            PlaceKind::Module | PlaceKind::ImportedName | PlaceKind::Keyword | PlaceKind::Name => {
+                NameStart::Optional
+            }
+        };
+        let constraint = (answer == Answer::Closed).then(|| {
+            let names = store.automaton(names, start);
+            let state = names.names().start();
+            (names, state)
+        });
+        Self {
+            event: Arc::new(event),
+            names: constraint,
+            typed: Typed::new(),
+        }
+    }
+
+    /// The model preferred a token that the names do not allow.
+    pub(super) fn note_wanted(&mut self, token: TokenId) {
+        if let Some((names, state)) = &self.names
+            && !names.mask(*state).is_allowed(token)
+        {
+            let event = Arc::make_mut(&mut self.event);
+            event.wanted.get_or_insert(token);
+        }
+    }
+
+    /// The bytes that must follow.
+    pub(super) fn forced(&self) -> &[u8] {
+        match &self.names {
+            Some((names, state)) if !names.may_end(*state) => names.names().forced(*state),
+            _ => &[],
+        }
+    }
+
+    /// Why no token can follow.
+    pub(super) fn no_token(&self) -> DeadEnd {
+        DeadEnd::NoTokenForName {
+            typed: String::from_utf8_lossy(self.written()).into_owned(),
+            n_names: self.event.n_names,
+            offset: self.event.offset,
+        }
+    }
+
     pub(super) fn follow(&mut self, byte: u8) -> Followed {
         if let Some((names, state)) = &mut self.names {
             return match names.step(*state, byte) {
@@ -179,6 +259,30 @@ impl Answered {
         }
         if self.names.is_none() {
             self.typed = Typed::from_slice(typed);
+        }
+    }
+
+    /// The names that still fit, while there is a choice.
+    pub(super) fn open_name(&self) -> Option<(Arc<NameAutomaton>, NameState)> {
+        let (names, state) = self.names.as_ref()?;
+        (state.n_names() > 1).then(|| (Arc::clone(names), *state))
+    }
+
+    /// Leave only one name.
+    pub(super) fn narrow(&mut self, store: &NameStore, name: &[u8]) {
+        let Some((names, state)) = &mut self.names else {
+            return;
+        };
+        if !names.names().fits(*state, name) {
+            return;
+        }
+        let Ok(text) = std::str::from_utf8(name) else {
+            return; // unreachable: names are made from text
+        };
+        let only = store.automaton(NameSet::new([text]), names.start_rule());
+        if let NameStep::Inside(there) = only.walk(only.names().start(), &name[..state.n_typed()]) {
+            *state = there;
+            *names = only;
         }
     }
 

@@ -21,6 +21,8 @@ pub enum PlaceKind {
     Keyword,
     /// A variable that is read.
     Name,
+    /// Where the model emitted the trigger.
+    Trigger,
 }
 
 impl PlaceKind {
@@ -32,6 +34,7 @@ impl PlaceKind {
             Self::ImportedName => "imported_name",
             Self::Keyword => "keyword",
             Self::Name => "name",
+            Self::Trigger => "trigger",
         }
     }
 }

@@ -5,6 +5,7 @@ mod automaton;
 mod fixture;
 mod grammar;
 mod monitor;
+mod policy;
 
 use expect_test::expect;
 

@@ -395,7 +395,7 @@ impl Constraint for Scripted {
         false
     }
 
-    fn forced(&self) -> Vec<u8> {
+    fn forced(&mut self) -> Vec<u8> {
         Vec::new()
     }
 

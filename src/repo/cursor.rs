@@ -8,18 +8,16 @@
 //! - Only member and import places are ever closed. Where a name begins, keywords and new names may
 //!   stand too.
 
-use super::file::{File, FileHead, FileId};
+use super::file::{File, FileId};
 use super::infer::{Env, Member, MemberKind, Members, Ty, World};
 use super::library::is_identifier;
 use super::name::Name;
-use super::project::{Snapshot, canonical, head};
-use super::scope::{BindKind, ScopeKind};
+use super::session::Moved;
+use super::scope::{BindKind, ScopeId, ScopeKind};
 use super::syntax::*;
 use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, Origin};
 use rustc_hash::FxHashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Where the identifier that ends at `offset` begins (at `offset` when there is none).
 pub fn name_start(text: &str, offset: usize) -> usize {
@@ -32,51 +30,17 @@ pub fn name_start(text: &str, offset: usize) -> usize {
         .map_or(offset.min(text.len()), |(i, _)| i)
 }
 
-/// The end of the line that holds `offset`.
-fn line_end(text: &str, offset: usize) -> usize {
-    text.as_bytes()[offset..].iter().position(|b| matches!(b, b'\n' | b'\r')).map_or(text.len(), |n| offset + n)
-}
-
-impl Snapshot {
-    /// The names that may stand at `offset` in `text`, which takes the place of the file's own.
-    pub fn names_at(&self, path: &Path, text: &str, offset: usize, deadline: Option<Instant>, roots: &[PathBuf]) -> Candidates {
-        if offset > text.len() || !text.is_char_boundary(offset) {
-            return Candidates::unknown(offset.min(text.len()), "the cursor is not in the text");
-        }
-        let start = name_start(text, offset);
-        if text[start..offset].starts_with(|c: char| c.is_numeric()) {
-            return Candidates::unknown(start, "in a number");
-        }
-        let hole = Hole { start, resume: line_end(text, offset) };
-        let file = Arc::new(File::analyse(self.head_of(path, roots), Arc::from(text), Some(hole)));
-        let world = World::new(self, Some(file.clone()), deadline);
-        let place = Place { world: &world, file, start, typed: Name::new(&text[start..offset]).as_str() };
-        place.answer()
-    }
-
-    fn head_of(&self, path: &Path, roots: &[PathBuf]) -> FileHead {
-        let known = self.file_at(path).cloned().or_else(|| self.file_at(&canonical(path)).cloned());
-        match known {
-            Some(file) => file.head(),
-            None => {
-                let path = canonical(path);
-                let mut head = head(FileId(self.files.len() as u32), &path, roots);
-                head.module = self.modules.by_name.get(&head.module_name).copied();
-                head
-            }
-        }
-    }
-}
-
-struct Place<'w> {
-    world: &'w World<'w>,
-    file: Arc<File>,
-    start: usize,
-    typed: &'w str,
+pub(super) struct Place<'w> {
+    pub(super) world: &'w World<'w>,
+    /// The file or the function that holds the cursor.
+    pub(super) file: Arc<File>,
+    pub(super) start: usize,
+    pub(super) typed: &'w str,
+    pub(super) moved: Option<Moved>,
 }
 
 impl Place<'_> {
-    fn answer(&self) -> Candidates {
+    pub(super) fn answer(&self) -> Candidates {
         let Some(cursor) = self.file.ast.cursor.clone() else {
             return self.unknown("no place for a name");
         };
@@ -89,6 +53,18 @@ impl Place<'_> {
             CursorSite::FromModule { level, dotted } => self.from_module(level, dotted),
             CursorSite::FromName { level, module } => self.from_name(level, module),
         }
+    }
+
+    fn site(&self, file: &File, pos: u32) -> DefinitionSite {
+        let at = match self.moved {
+            Some(moved) if file.id != FileId::FRAGMENT => {
+                let moved_pos = moved.place(file.id, pos);
+                // The text as it is is that of the fragment's file.
+                if moved_pos == pos { file.position(pos) } else { self.file.position(moved_pos) }
+            }
+            _ => file.position(pos),
+        };
+        DefinitionSite { path: file.path.clone(), line: at.line, col: at.col }
     }
 
     fn unknown(&self, reason: &str) -> Candidates {
@@ -112,6 +88,15 @@ impl Place<'_> {
                 return Some(super::infer::ClassKey::new(self.file.id, class));
             }
             at = self.file.scopes.scope(scope).parent;
+        }
+        let (outer, scope) = self.file.parent?;
+        let outer = self.world.file(outer);
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            if let ScopeKind::Class(class) = outer.scopes.scope(scope).kind {
+                return Some(super::infer::ClassKey::new(outer.id, class));
+            }
+            at = outer.scopes.scope(scope).parent;
         }
         None
     }
@@ -167,7 +152,7 @@ impl Place<'_> {
         if let Some((file, pos)) = member.site {
             let file = self.world.file(file);
             candidate.origin = if file.module_name == Name::BUILTINS { Origin::Builtin } else { file.origin };
-            candidate.defined_at = Some(site(&file, pos));
+            candidate.defined_at = Some(self.site(&file, pos));
         }
         candidate
     }
@@ -246,33 +231,35 @@ impl Place<'_> {
                 ExprFrame::Comp { clauses } => {
                     for clause in clauses {
                         each_target_name(ast, clause.target, &mut |name, pos| {
-                            offer(name, CandidateKind::Variable, Origin::Local, Some(site(&self.file, pos)));
+                            offer(name, CandidateKind::Variable, Origin::Local, Some(self.site(&self.file, pos)));
                         });
                     }
                 }
                 ExprFrame::Lambda { params } => {
                     for p in ast.params(*params) {
-                        offer(p.name, CandidateKind::Parameter, Origin::Local, Some(site(&self.file, p.start)));
+                        offer(p.name, CandidateKind::Parameter, Origin::Local, Some(self.site(&self.file, p.start)));
                     }
                 }
             }
         }
+        let mut file = self.file.clone();
         let mut at = Some(env.scope);
         let mut innermost = true;
         while let Some(id) = at {
-            let scope = self.file.scopes.scope(id);
+            let scope = file.scopes.scope(id);
             let is_class = matches!(scope.kind, ScopeKind::Class(_));
-            if !is_class || innermost {
+            let is_part = id == ScopeId::MODULE && file.parent.is_some();
+            if (!is_class || innermost) && !is_part {
                 let origin =
                     if matches!(scope.kind, ScopeKind::Function(_)) { Origin::Local } else { Origin::Project };
-                let all = self.file.scopes.all(id);
+                let all = file.scopes.all(id);
                 let mut i = 0;
                 while i < all.len() {
                     let name = all[i].name;
                     let len = all[i..].partition_point(|b| b.name == name);
                     let bindings = &all[i..i + len];
                     i += len;
-                    if innermost && !self.world.is_bound_at(&self.file, id, bindings, self.start as u32) {
+                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32) {
                         continue;
                     }
                     let b = bindings.iter().rfind(|b| !matches!(b.kind, BindKind::Deleted)).unwrap_or(&bindings[0]);
@@ -283,14 +270,20 @@ impl Place<'_> {
                         BindKind::Import { .. } => CandidateKind::Module,
                         _ => CandidateKind::Variable,
                     };
-                    offer(name, kind, origin, Some(site(&self.file, b.pos)));
+                    offer(name, kind, origin, Some(self.site(&file, b.pos)));
                 }
             }
             innermost = false;
             at = scope.parent;
+            if at.is_none()
+                && let Some((outer, scope)) = file.parent
+            {
+                file = self.world.file(outer);
+                at = Some(scope);
+            }
         }
         let mut stars = Members::default();
-        self.world.star_members(&self.file, &mut stars, 0);
+        self.world.star_members(&file, &mut stars, 0);
         for (name, member) in stars.names {
             let candidate = self.candidate(name, &member);
             offer(name, candidate.kind, candidate.origin, candidate.defined_at);
@@ -301,8 +294,8 @@ impl Place<'_> {
         let mut builtins = Members::default();
         self.world.module_members(self.world.library().builtins(), &mut builtins);
         for (name, member) in builtins.names {
-            if name.is_dunder() && name.as_str() != "__import__" {
-                continue;
+            if name.is_underscored() && !matches!(name.as_str(), "__import__" | "__debug__" | "__build_class__") {
+                continue; // Type variables and attributes of the module, not names in scope.
             }
             let candidate = self.candidate(name, &member);
             offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
@@ -329,11 +322,6 @@ impl Place<'_> {
             reason: Some(Arc::from("keywords and new names may stand here")),
         }
     }
-}
-
-fn site(file: &File, pos: u32) -> DefinitionSite {
-    let at = file.position(pos);
-    DefinitionSite { path: file.path.clone(), line: at.line, col: at.col }
 }
 
 fn each_target_name(ast: &Ast, target: ExprId, visit: &mut dyn FnMut(Name, u32)) {

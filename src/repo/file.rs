@@ -3,9 +3,10 @@
 //! # Place
 //! Uses `syntax` and `scope`. Held by snapshots and by the library.
 
+use super::infer::FileRelations;
 use super::name::Name;
 use super::scope::{self, ScopeId, Scopes};
-use super::syntax::{self, Ast, Hole, Region};
+use super::syntax::{self, Ast, ClassId, Hole, Region};
 use crate::base::{LineCol, LineIndex, Origin};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -79,6 +80,7 @@ pub(crate) struct File {
     /// For a fragment: the file and scope around it.
     pub(crate) parent: Option<(FileId, ScopeId)>,
     lines: OnceLock<LineIndex>,
+    relations: OnceLock<FileRelations>,
 }
 
 /// What a file is called, before it is analysed.
@@ -97,17 +99,19 @@ impl File {
     /// Parse and index `text`, with the cursor in it when there is a hole.
     pub(crate) fn analyse(head: FileHead, text: Arc<str>, hole: Option<Hole>) -> Self {
         let region = Region { hole, ..Region::whole(&text) };
-        Self::analyse_region(head, text, &region, None)
+        Self::analyse_region(head, text, &region, None, None)
     }
 
+    /// Parse a part of a text. `class` is the class around it, when its functions are methods.
     pub(crate) fn analyse_region(
         head: FileHead,
         text: Arc<str>,
         region: &Region,
         parent: Option<(FileId, ScopeId)>,
+        class: Option<ClassId>,
     ) -> Self {
         let ast = syntax::parse(&text, region);
-        let scopes = scope::index(&ast, region.range.end as u32);
+        let scopes = scope::index(&ast, region.range.end as u32, class);
         Self {
             id: head.id,
             path: head.path,
@@ -121,6 +125,7 @@ impl File {
             origin: head.origin,
             parent,
             lines: OnceLock::new(),
+            relations: OnceLock::new(),
         }
     }
 
@@ -139,6 +144,15 @@ impl File {
     pub(crate) fn position(&self, offset: u32) -> LineCol {
         let index = self.lines.get_or_init(|| LineIndex::new(&self.text));
         index.position(&self.text, offset as usize)
+    }
+
+    pub(crate) fn relations(&self) -> &FileRelations {
+        self.relations.get_or_init(|| FileRelations::of(self))
+    }
+
+    /// Does some import statement of this file load a module?
+    pub(crate) fn imports(&self, module: Name) -> bool {
+        self.relations().imported.contains(&module)
     }
 
     pub(crate) fn slice(&self, span: syntax::Span) -> &str {

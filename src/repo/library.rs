@@ -19,6 +19,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Built-in types for when no stubs are installed, and a supplement for old ones.
 const BUILTINS: &str = include_str!("builtins.pyi");
+/// The abstract types that those are described with.
+const SUPPORT: &str = include_str!("support.pyi");
 
 #[derive(Default)]
 struct State {
@@ -53,22 +55,22 @@ impl Library {
             builtins: ModuleId::library(0),
             supplement: FileId::library(0),
         };
-        let supplement = File::analyse(
-            FileHead {
-                id: FileId::library(0),
-                path: Arc::from(Path::new("<builtins>")),
-                module: Some(ModuleId::library(0)),
-                module_name: Name::BUILTINS,
+        let own_stub = |index: usize, path: &str, module_name: Name, text: &str| {
+            let head = FileHead {
+                id: FileId::library(index),
+                path: Arc::from(Path::new(path)),
+                module: None,
+                module_name,
                 is_package: false,
                 is_stub: true,
                 origin: Origin::Builtin,
-            },
-            Arc::from(BUILTINS),
-            None,
-        );
+            };
+            Arc::new(File::analyse(head, Arc::from(text), None))
+        };
         {
             let state = library.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            state.files.push(Arc::new(supplement));
+            state.files.push(own_stub(0, "<builtins>", Name::BUILTINS, BUILTINS));
+            state.files.push(own_stub(1, "<support>", Name::TYPES, SUPPORT));
             state.modules.push(Arc::new(Module {
                 name: Name::BUILTINS,
                 stub: Some(FileId::library(0)),
@@ -100,6 +102,10 @@ impl Library {
     /// Our own table of built-in types.
     pub(crate) fn supplement(&self) -> FileId {
         self.supplement
+    }
+
+    pub(crate) fn support(&self) -> FileId {
+        FileId::library(1)
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {

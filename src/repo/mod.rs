@@ -12,11 +12,19 @@ mod layout;
 mod library;
 mod name;
 mod project;
+#[cfg(test)]
+mod replay;
 mod scope;
+mod session;
 mod source;
+mod symbol;
 mod syntax;
+mod validity;
 
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};
 pub use error::{RepoError, SkipReason, Skipped};
 pub use project::{IndexReport, Project, ProjectConfig, Snapshot};
+pub use session::Session;
+pub use symbol::FunctionInfo;
+pub use validity::first_syntax_error;

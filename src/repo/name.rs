@@ -128,6 +128,7 @@ known_names! {
     CALL = "__call__",
     GETATTR_METHOD = "__getattr__",
     GETATTRIBUTE = "__getattribute__",
+    SETATTR_METHOD = "__setattr__",
     DIR = "__dir__",
     GET = "__get__",
     SET = "__set__",

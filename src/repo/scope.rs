@@ -171,8 +171,9 @@ impl Scopes {
     }
 }
 
-/// Find the scopes and bindings of a tree.
-pub(crate) fn index(ast: &Ast, end: u32) -> Scopes {
+/// Find the scopes and bindings of a tree. `class` is the class around it, when the tree is that of a
+/// method alone.
+pub(crate) fn index(ast: &Ast, end: u32, class: Option<ClassId>) -> Scopes {
     let mut builder = Builder {
         ast,
         scopes: Vec::new(),
@@ -186,7 +187,7 @@ pub(crate) fn index(ast: &Ast, end: u32) -> Scopes {
     };
     let span = Span { start: 0, end: end.saturating_add(1) };
     let module = builder.open(ScopeKind::Module, None, ast.body, span);
-    let outer = Context { scope: module, class: None, self_name: None, self_class: None };
+    let outer = Context { scope: module, class, self_name: None, self_class: None };
     builder.block(ast.body, &outer);
     for &walrus in &ast.walruses {
         builder.walrus(walrus);

@@ -11,8 +11,9 @@ use super::drive::{Output, Surroundings, Work};
 use super::prompt::cut_to_fit;
 use super::{Model, RuntimeError};
 use crate::base::CandidateSource;
-use crate::constrain::{Monitor, MonitorLevels};
+use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels};
 use crate::engine::{Request, SamplingParams};
+use crate::repo::FunctionInfo;
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,8 +29,38 @@ pub struct Target {
     pub range: std::ops::Range<usize>,
     /// White space that every line of the new text begins with.
     pub indent: String,
-    /// The text begins a line of its own: its first indentation is part of it.
-    pub begins_line: bool,
+    /// What is put before the text that the model writes: its first indentation, and a line end when
+    /// the place is not at the start of a line. Empty at a mere position.
+    pub lead: String,
+}
+
+impl Target {
+    /// The body of a function; its docstring stays.
+    pub fn body(function: &FunctionInfo, text: &str) -> Self {
+        let at_line_start = text[..function.body.start].ends_with(['\n', '\r']);
+        let line_end = if at_line_start { "" } else { "\n" };
+        Self {
+            path: function.path.to_path_buf(),
+            text: text.to_owned(),
+            range: function.body.clone(),
+            indent: function.indent.clone(),
+            lead: format!("{line_end}{}", function.indent),
+        }
+    }
+
+    /// A byte offset, from which the text goes on to the end of the block around it.
+    pub fn position(path: PathBuf, text: &str, offset: usize) -> Self {
+        let line_start = text[..offset].rfind(['\n', '\r']).map_or(0, |n| n + 1);
+        let line = &text[line_start..offset];
+        let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        Self {
+            path,
+            text: text.to_owned(),
+            range: offset..offset,
+            indent: indent.to_owned(),
+            lead: String::new(),
+        }
+    }
 }
 
 /// How the model is asked.
@@ -65,7 +96,7 @@ pub struct CompleteConfig {
 /// A finished completion.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// What was written, first indentation included when it begins a line.
+    /// What was written, its first indentation included.
     pub body: String,
     /// The whole file with the body in place.
     pub file: String,
@@ -88,22 +119,23 @@ impl Model {
         config: &CompleteConfig,
         tool: &mut dyn CandidateSource,
     ) -> Result<Completion, RuntimeError> {
-        let lead = if target.begins_line {
-            target.indent.as_str()
-        } else {
-            ""
-        };
-        let before = format!("{}{lead}", &target.text[..target.range.start]);
+        // The last byte of the first indentation is left to the model (it must write it), so that it
+        // can choose a token that spans it and the code after it, as in the text it was trained on.
+        let (given, healed) = target.lead.split_at(target.lead.len().saturating_sub(1));
+        let before = format!("{}{given}", &target.text[..target.range.start]);
         let after = &target.text[target.range.end..];
         let (prompt, is_cut) = self.file_prompt(&before, config)?;
 
-        let constraint = match config.guide {
-            GuideMode::Off => None,
-            GuideMode::Monitor(levels) => {
-                let monitor = Monitor::new(self.name_store()?, levels, before.as_bytes());
-                Some(Box::new(monitor) as Box<dyn crate::constrain::Constraint>)
-            }
-        };
+        let mut parts: Vec<Box<dyn Constraint>> = Vec::new();
+        if !target.lead.is_empty() {
+            parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
+        }
+        if let GuideMode::Monitor(levels) = config.guide {
+            parts.push(Box::new(Monitor::new(self.name_store()?, levels, before.as_bytes())));
+        }
+        let constraint = parts
+            .into_iter()
+            .reduce(|first, second| Box::new(Both::new(first, second)) as Box<dyn Constraint>);
         let rule = BodyRule::new(before.as_bytes(), indent_cols(&target.indent));
         let request = Request {
             prompt,
@@ -125,8 +157,8 @@ impl Model {
             .pop()
             .ok_or(RuntimeError::Stalled)?;
         let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
-        let mut body = format!("{lead}{written}");
-        if target.begins_line {
+        let mut body = format!("{given}{written}");
+        if !target.lead.is_empty() && !after.starts_with(['\n', '\r']) {
             body.push('\n');
         }
         if target.text.contains("\r\n") {

@@ -3,11 +3,13 @@
 //! # Place
 //! Part of `runtime`.
 
+use crate::complete::CompleteError;
 use crate::constrain::ConstraintError;
 use crate::device::DeviceError;
 use crate::engine::EngineError;
 use crate::format::FormatError;
 use crate::model::ModelError;
+use crate::repo::RepoError;
 use crate::tokenizer::TokenizerError;
 use std::path::PathBuf;
 
@@ -25,6 +27,10 @@ pub enum RuntimeError {
     Device(#[from] DeviceError),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Repo(#[from] RepoError),
+    #[error(transparent)]
+    Tool(#[from] CompleteError),
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
     #[error("{} {problem}", path.display())]

@@ -11,6 +11,8 @@ mod error;
 mod model;
 mod prompt;
 mod store;
+mod syntax;
+mod tool;
 
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
@@ -20,3 +22,5 @@ pub use store::{
     Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,
     StoreConfig, StoreError,
 };
+pub use syntax::{Syntax, check_syntax};
+pub use tool::{Repository, ToolChoice};

@@ -216,6 +216,11 @@ impl Model {
         &mut self.engine
     }
 
+    /// The bytes of every token.
+    pub(super) fn vocabulary(&self) -> Arc<Vocabulary> {
+        Arc::clone(&self.vocabulary)
+    }
+
     /// The automata of this model's vocabulary, made at the first use.
     ///
     /// # Errors

@@ -180,7 +180,7 @@ fn the_environment_and_child_processes_are_reached_only_from_their_folders() {
             ),
             &[],
         ),
-        &["`std::process::Command` belongs to sandbox"],
+        &["`std::process::Command` belongs to repo"],
     );
     check(
         check_outside(

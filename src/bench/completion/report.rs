@@ -314,6 +314,35 @@ impl Threshold {
         asked.into_iter().filter_map(of).collect()
     }
 
+    /// Thresholds that keep what a report reached, package by package, with `slack` for each rate: a later
+    /// run that drops fails.
+    pub fn ratchet(reached: &Report, slack: f64) -> Vec<Self> {
+        let kept = |row: &Row| match row.slice {
+            Slice::Member | Slice::MemberOwn | Slice::Name => Some((Measure::OfferedRate, -slack)),
+            Slice::Every => Some((Measure::FalseClosedRate, slack)),
+            Slice::MemberStore | Slice::NameForward | Slice::Keyword => None,
+        };
+        let of = |row: &Row| {
+            kept(row).map(|(measure, slack)| Self {
+                package: row.package.clone(),
+                slice: row.slice,
+                measure,
+                bound: (row.measure(measure) + slack).clamp(0.0, 1.0),
+            })
+        };
+        reached.rows.iter().filter_map(of).collect()
+    }
+
+    /// The CSV that [`Threshold::read_csv`] reads.
+    pub fn to_csv(thresholds: &[Self]) -> String {
+        let mut csv = "package,slice,measure,bound\n".to_owned();
+        for t in thresholds {
+            let (slice, measure) = (t.slice.as_str(), t.measure.as_str());
+            csv.push_str(&format!("{},{slice},{measure},{}\n", t.package, t.bound));
+        }
+        csv
+    }
+
     /// The thresholds that a report misses. A row that is not there is missed too.
     pub fn check(thresholds: &[Self], report: &Report) -> Vec<Missed> {
         thresholds

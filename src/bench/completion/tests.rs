@@ -210,3 +210,23 @@ fn kept_answers_are_read_back_and_belong_to_their_positions() {
         Err(CompletionBenchError::OtherPositions { .. })
     ));
 }
+
+#[test]
+fn a_ratchet_holds_what_was_reached_and_fails_on_a_drop() {
+    let reached = report(Answer::Open);
+    let written = Threshold::to_csv(&Threshold::ratchet(&reached, 0.01));
+    let thresholds = Threshold::read_csv(Path::new("t.csv"), &written).expect("thresholds");
+    assert_eq!(Threshold::to_csv(&thresholds), written);
+    assert_eq!(Threshold::check(&thresholds, &reached), []);
+    let missed = Threshold::check(&thresholds, &report(Answer::Closed));
+    assert_eq!(missed.len(), 2, "{missed:?}");
+}
+
+#[test]
+fn the_committed_thresholds_are_thresholds() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/completion/thresholds.csv");
+    let csv = fs::read_to_string(&path).expect("a committed file");
+    let thresholds = Threshold::read_csv(&path, &csv).expect("thresholds");
+    assert!(thresholds.iter().all(|t| t.package == ALL));
+    assert_eq!(thresholds.len(), 8);
+}

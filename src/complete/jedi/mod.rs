@@ -328,7 +328,7 @@ impl Jedi {
             self.counters.errors += 1;
             return Candidates::unknown(start, format!("jedi failed: {problem}"));
         }
-        let is_member = query.text[..start].trim_end().ends_with('.');
+        let is_member = is_member(&query.text[..start]);
         let offered = reply.names.unwrap_or_default();
         let n_offered = offered.len() as u64;
         let mut names: Vec<Candidate> = offered
@@ -388,9 +388,10 @@ fn heard(process: &Process<Reply>) -> String {
 
 /// Jedi counts lines from 1 and columns from 0 in code points, and looks at no byte order mark.
 ///
-/// Where nothing of a name is typed yet, one is put in: Jedi takes blanks at the end of a block for the
-/// code outside of it, and so misses the function's own names where a statement begins (measured over
-/// 6,500 names in real code: it offers 81 % without, 97 % with it).
+/// Where a name may begin and nothing of it is typed, one is put in: Jedi takes blanks at the end of a
+/// block for the code outside of it, and so misses the function's own names where a statement begins
+/// (of 50 true names in real code that it missed, 47 are found this way). After a dot it would do
+/// harm: `isinstance` no longer narrows there.
 fn question(id: u64, query: &Query<'_>, typed: &Typed) -> Vec<u8> {
     let (text, offset) = match query.text.strip_prefix('\u{feff}') {
         Some(rest) => (rest, query.offset.saturating_sub('\u{feff}'.len_utf8())),
@@ -403,8 +404,8 @@ fn question(id: u64, query: &Query<'_>, typed: &Typed) -> Vec<u8> {
     };
     let position = LineIndex::new(text).position(text, at);
     let after = text[offset..].chars().next();
-    let stands_alone = typed.prefix.is_empty() && !after.is_some_and(is_name_char);
-    let text: Cow<'_, str> = match stands_alone {
+    let begins = typed.prefix.is_empty() && !after.is_some_and(is_name_char);
+    let text: Cow<'_, str> = match begins && !is_member(&text[..offset]) {
         true => Cow::Owned(format!("{}_{}", &text[..offset], &text[offset..])),
         false => Cow::Borrowed(text),
     };
@@ -417,6 +418,11 @@ fn question(id: u64, query: &Query<'_>, typed: &Typed) -> Vec<u8> {
         prefix: &typed.prefix,
         names_max: CANDIDATES_MAX,
     })
+}
+
+/// Whether a name after `before` is a member of something.
+fn is_member(before: &str) -> bool {
+    before.trim_end().ends_with('.')
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {

@@ -123,7 +123,9 @@ def main():
     try:
         session = Session(jedi, setup)
     except Exception as problem:
-        write_frame(stdout, {"error": f"{type(problem).__name__}: {problem}", "kind": "environment"})
+        write_frame(
+            stdout, {"error": f"{type(problem).__name__}: {problem}", "kind": "environment"}
+        )
         return
     version = ".".join(map(str, sys.version_info[:3]))
     write_frame(stdout, {"ready": True, "jedi": jedi.__version__, "python": version})

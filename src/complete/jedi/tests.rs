@@ -419,3 +419,10 @@ fn real_jedi_knows_the_function_s_names_where_a_statement_begins() {
     let text = "def f(amount):\n    if amount:\n        |\n\ndef g():\n    pass\n";
     check(&[], text, &["amount"], &["_"]);
 }
+
+#[test]
+fn real_jedi_still_narrows_at_a_member() {
+    let text =
+        "class Z:\n    def zap(self): ...\ndef f(q):\n    if isinstance(q, Z):\n        q.|\n";
+    check(&[], text, &["zap"], &[]);
+}

@@ -366,4 +366,36 @@ mod tests {
             );
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_server_offers_candidates_are_names_that_begin_with_what_is_typed(
+            text in "[ab.é🦀 ]{0,8}",
+            cut in 0_usize..16,
+            label in "[ab.=($é🦀 ]{0,8}",
+            inserted in "[ab.=(${}\\\\é🦀 ]{0,8}",
+            at in 0_u32..8,
+            format in 0_u32..3,
+        ) {
+            let Some(typed) = typed(&text, cut) else { return Ok(()) };
+            let item: Item = serde_json::from_value(serde_json::json!({
+                "label": label,
+                "insertTextFormat": format,
+                "textEdit": {"newText": inserted, "range": {"start": {"line": 0, "character": at}}},
+            }))
+            .expect("an item");
+            let around = Around {
+                text: &text,
+                index: &LineIndex::new(&text),
+                offset: cut,
+                typed: &typed,
+                encoding: Encoding::Utf16,
+                is_python: true,
+            };
+            for candidate in candidates(&[item], &around).0 {
+                proptest::prop_assert!(is_name(&candidate.name));
+                proptest::prop_assert!(candidate.name.starts_with(&typed.prefix));
+            }
+        }
+    }
 }

@@ -318,4 +318,25 @@ mod tests {
             "file:///a%20b/%C3%A9%23%3F.py"
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_frame_is_sorted_without_a_panic(frame in r#"[\[\]{}":,0-9a-z ]{0,60}"#) {
+            let _ = route(frame.into_bytes(), &Value::Null, &Value::Null);
+        }
+
+        #[test]
+        fn any_question_gets_an_answer_with_its_id(
+            method in "(workspace|window|client)/[a-zA-Z]{0,12}",
+            section in "[a-z.]{0,12}",
+        ) {
+            let frame = json!({"id": 5, "method": method, "params": {"items": [{"section": section}]}});
+            let Route::Reply(reply) = route(bytes(&frame), &json!({"a": {"b": 1}}), &json!([])) else {
+                panic!("{method} got no reply");
+            };
+            let reply: Value = serde_json::from_slice(&reply).expect("JSON");
+            assert_eq!(reply["id"], 5);
+            assert!(reply.get("result").is_some() != reply.get("error").is_some());
+        }
+    }
 }

@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::base::{CandidateSource, Candidates, Query};
-use crate::repo::Project;
+use crate::repo::{Project, Session};
 use std::sync::Arc;
 
 /// Stack of the thread that answers a question, in bytes. Inference is bounded to 90 nested
@@ -18,12 +18,13 @@ const STACK_BYTES: usize = 64 << 20;
 
 /// Completion on the project database.
 pub struct NativeTool {
+    session: Session,
     project: Arc<Project>,
 }
 
 impl NativeTool {
     pub fn new(project: Arc<Project>) -> Self {
-        Self { project }
+        Self { session: Session::new(project.clone()), project }
     }
 }
 
@@ -33,27 +34,23 @@ impl CandidateSource for NativeTool {
     }
 
     fn candidates(&mut self, query: &Query<'_>) -> Candidates {
-        let snapshot = self.project.snapshot();
-        let project = &self.project;
         let start = query.offset.min(query.text.len());
-        std::thread::scope(|scope| {
+        let session = &mut self.session;
+        let answer = std::thread::scope(|scope| {
             let worker = std::thread::Builder::new().name("complete".to_owned()).stack_size(STACK_BYTES).spawn_scoped(
                 scope,
-                || {
-                    snapshot.names_at(
-                        query.path,
-                        query.text,
-                        query.offset,
-                        Some(query.deadline),
-                        project.source_roots(),
-                    )
-                },
+                || session.names_at(query.path, query.text, query.offset, Some(query.deadline)),
             );
-            match worker.map(std::thread::ScopedJoinHandle::join) {
-                Ok(Ok(found)) => found,
-                Ok(Err(_)) => Candidates::unknown(start, "the analysis failed on this file"),
-                Err(_) => Candidates::unknown(start, "no thread could be started"),
+            worker.map(std::thread::ScopedJoinHandle::join)
+        });
+        match answer {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) => {
+                // What the session kept may be half changed.
+                self.session = Session::new(self.project.clone());
+                Candidates::unknown(start, "the analysis failed on this file")
             }
-        })
+            Err(_) => Candidates::unknown(start, "no thread could be started"),
+        }
     }
 }

@@ -27,6 +27,9 @@ const SPIN_BEFORE_PARK: Duration = Duration::from_micros(200);
 /// Spins between two looks at the clock.
 const SPINS_PER_CLOCK: u32 = 256;
 
+/// Spins of the caller, waiting for the last worker, before it lets others run.
+const SPINS_BEFORE_YIELD: u32 = 2_000;
+
 type Work = dyn Fn(usize) + Sync;
 
 /// State word: region number in the high bits, then "open", then the number of workers that joined.
@@ -135,8 +138,9 @@ impl Pool {
         let joined = shared.state.0.fetch_and(!OPEN, Ordering::AcqRel) & JOINED;
         let mut n_spins = 0u32;
         while shared.n_left.0.load(Ordering::Acquire) as u64 != joined {
-            n_spins = n_spins.wrapping_add(1);
-            if n_spins.is_multiple_of(1 << 14) {
+            n_spins = n_spins.saturating_add(1);
+            // A wait this long means that a worker lost its processor: give it ours.
+            if n_spins > SPINS_BEFORE_YIELD {
                 std::thread::yield_now();
             } else {
                 std::hint::spin_loop();

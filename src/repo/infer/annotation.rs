@@ -55,7 +55,7 @@ impl World<'_> {
         let region = Region { range: start + lead..end, hole: None };
         let head = FileHead { ..env.file.head() };
         let parent = Some((env.file.id, env.scope));
-        let parsed = File::analyse_region(head, env.file.text.clone(), &region, parent);
+        let parsed = File::analyse_region(head, env.file.text.clone(), &region, parent, None);
         let StmtKind::Expr(root) = parsed.ast.stmt(*parsed.ast.block(parsed.ast.body).first()?).kind else {
             return None;
         };
@@ -262,7 +262,14 @@ impl World<'_> {
 
     /// A form of the typing language defined by the `typing` module itself.
     pub(super) fn typing_form(&self, module: Name, name: Name) -> Option<TySet> {
-        if !matches!(module, Name::TYPING | Name::TYPING_EXTENSIONS) {
+        let is_typing = matches!(module, Name::TYPING | Name::TYPING_EXTENSIONS);
+        if self.library().typeshed().is_none() && (is_typing || is_abstract_module(module)) {
+            // The sources of these modules do not say what their classes are generic in.
+            if let Some(class) = super::world::class_in(&self.file(self.library().support()), name) {
+                return Some(TySet::one(Ty::Class { class, args: None }));
+            }
+        }
+        if !is_typing {
             return None;
         }
         let builtin = match name {
@@ -335,6 +342,10 @@ impl TySet {
     fn instance_or_unknown(class: Option<super::ty::ClassKey>) -> Self {
         class.map_or_else(Self::unknown, Self::instance)
     }
+}
+
+fn is_abstract_module(module: Name) -> bool {
+    matches!(module, Name::COLLECTIONS_ABC | Name::COLLECTIONS_PRIVATE | Name::CONTEXTLIB)
 }
 
 /// Type variables in a set, in order of appearance.

@@ -8,7 +8,7 @@ use super::class::MroEntry;
 use super::ty::{Args, ClassKey, Descriptor, Ty, TySet};
 use super::world::{Env, Key, World};
 use crate::repo::name::Name;
-use crate::repo::scope::{AttrStore, BindKind, Binding};
+use crate::repo::scope::{AttrStore, BindKind, Binding, ScopeId};
 use std::sync::Arc;
 
 impl World<'_> {
@@ -184,6 +184,22 @@ impl World<'_> {
                 }
             }
             declared |= annotated;
+            if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(entry.class))
+                && !declared
+                && fragment.stored.contains(&name)
+            {
+                let written = Env::new(fragment.file.clone(), ScopeId::MODULE).with_receiver(Some(class));
+                for store in fragment.file.scopes.stores_of(id).iter().filter(|s| s.name == name) {
+                    out.join(self.store_value(&written, store));
+                }
+            }
+            if out.is_empty()
+                && !declared
+                && let Some(twin) = self.twin(entry.class)
+                && let Some(found) = self.raw_attribute(twin, name, on_class)
+            {
+                out.join(found);
+            }
             if out.is_empty() && !declared {
                 // A slot, or a name that only a reflective call sets.
                 out.unknown = true;
@@ -305,19 +321,15 @@ impl World<'_> {
         if class.file.is_library() {
             return None;
         }
-        let mro = self.mro(class);
-        let stores = self.outside_stores();
         let mut out: Option<TySet> = None;
-        for entry in &mro.entries {
-            for site in stores.get(&entry.class).into_iter().flatten().filter(|s| s.name == name) {
-                let file = self.file(site.file);
-                let Some(store) = file.scopes.outside_stores().get(site.index) else { continue };
-                let env = Env::new(file.clone(), store.scope);
-                let found = self.closed_over_vars(&self.store_value(&env, store));
-                match &mut out {
-                    Some(known) => known.join(found),
-                    None => out = Some(found),
-                }
+        for site in self.sites_of(class).iter().filter(|s| s.name == name) {
+            let file = self.file(site.file);
+            let Some(store) = file.scopes.outside_stores().get(site.index as usize) else { continue };
+            let env = Env::new(file.clone(), store.scope);
+            let found = self.closed_over_vars(&self.store_value(&env, store));
+            match &mut out {
+                Some(known) => known.join(found),
+                None => out = Some(found),
             }
         }
         out

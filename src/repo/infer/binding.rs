@@ -92,6 +92,10 @@ impl World<'_> {
         let mut constraints: Option<flow::Constraints> = None;
         while let Some(id) = at {
             let scope = scopes.scope(id);
+            if id == ScopeId::MODULE && file.parent.is_some() {
+                // A part of a file: its own top level is that of the scope around it.
+                break;
+            }
             let bindings = scopes.of(id, name);
             let is_class = matches!(scope.kind, ScopeKind::Class(_));
             let visible = first || !is_class || bindings.iter().any(|b| matches!(b.kind, BindKind::TypeParam { .. }));
@@ -118,9 +122,19 @@ impl World<'_> {
         let found = match file.parent {
             Some((outer, scope)) => {
                 let outer = Env { file: self.file(outer), scope, receiver: env.receiver, frames: None };
-                let skip_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
-                let start = if skip_class { outer.file.scopes.scope(scope).parent } else { Some(scope) };
-                self.lookup(&outer.in_scope(start.unwrap_or(ScopeId::MODULE)), name, None)
+                let is_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
+                // A quoted annotation sees the class body around it, a method does not.
+                let start = match outer.file.scopes.scope(scope).parent {
+                    Some(parent) if is_class && file.id == FileId::FRAGMENT => parent,
+                    _ => scope,
+                };
+                let mut found = self.lookup(&outer.in_scope(start), name, None);
+                // Globals that the function being written assigns.
+                let is_global = |b: &&Binding| b.eval_scope != ScopeId::MODULE;
+                for binding in scopes.of(ScopeId::MODULE, name).iter().filter(is_global) {
+                    found.join(self.binding(&env.in_scope(ScopeId::MODULE), binding));
+                }
+                found
             }
             None => self.module_or_builtin(env, name),
         };
@@ -143,6 +157,18 @@ impl World<'_> {
             return found;
         }
         let builtins = self.library().builtins();
+        if env.file.id == self.library().supplement() || env.file.id == self.library().support() {
+            // Our own stubs use the typing language and each other without importing.
+            if let Some(found) = self.typing_form(Name::TYPING, name) {
+                return found;
+            }
+            for id in [self.library().support(), self.library().supplement()] {
+                let other = Env::new(self.file(id), ScopeId::MODULE);
+                if let Some(found) = self.at_scope_exit(&other, name) {
+                    return found;
+                }
+            }
+        }
         if env.file.module_name != Name::BUILTINS
             && let Some(found) = self.module_attribute(builtins, name)
         {
@@ -252,6 +278,11 @@ impl World<'_> {
 
     /// What one binding gives its name.
     pub(super) fn binding(&self, env: &Env, binding: &Binding) -> TySet {
+        if env.scope == ScopeId::MODULE
+            && let Some(form) = self.typing_form(env.file.module_name, binding.name)
+        {
+            return form;
+        }
         match binding.kind {
             BindKind::Deleted => return TySet::empty(),
             BindKind::Class(class) => {
@@ -267,11 +298,6 @@ impl World<'_> {
 
     fn binding_value(&self, env: &Env, binding: &Binding) -> TySet {
         let ast = &env.file.ast;
-        if env.scope == ScopeId::MODULE
-            && let Some(form) = self.typing_form(env.file.module_name, binding.name)
-        {
-            return form;
-        }
         match binding.kind {
             BindKind::Param { func, param } => self.parameter(env, func, param),
             BindKind::Target { root, value, source } => {
@@ -439,6 +465,24 @@ impl World<'_> {
             Some(value) if matches!(ast.kind(value), ExprKind::None) => declared.joined(TySet::none()),
             Some(value) if declared.unknown && declared.items.is_empty() => {
                 self.expr(env, value).with_unknown()
+            }
+            // `current_app: Flask = LocalProxy(…)`: what is assigned is not what is declared.
+            Some(value) if matches!(ast.kind(value), ExprKind::Call { .. }) => {
+                let assigned = self.expr(env, value);
+                let mut declared = declared;
+                for ty in assigned.items {
+                    if let Ty::Instance { class, .. } = &ty
+                        && !declared.items.iter().any(|d| {
+                            !matches!(d, Ty::Instance { .. })
+                                || self.class_of(d).is_some_and(|d| self.is_subclass(*class, d) || self.is_protocol(d))
+                        })
+                        && self.own(*class).has_class_level(Name::GETATTR_METHOD)
+                    {
+                        // A proxy: what it stands for is what is declared.
+                        declared.add(Ty::Instance { class: *class, args: None, exact: true });
+                    }
+                }
+                declared
             }
             _ => declared,
         }

@@ -602,7 +602,7 @@ impl World<'_> {
             || (is(to, Name::BYTES) && is(of, Name::BYTEARRAY))
     }
 
-    fn is_protocol(&self, class: ClassKey) -> bool {
+    pub(super) fn is_protocol(&self, class: ClassKey) -> bool {
         let (Some(env), Some(id)) = (self.class_env(class), class.class()) else {
             return false;
         };

@@ -14,7 +14,7 @@ use super::ty::{Args, Bindings, ClassKey, Ty, TySet, Var};
 use super::world::{Env, World};
 use crate::repo::file::File;
 use crate::repo::name::Name;
-use crate::repo::scope::{BindKind, ScopeId};
+use crate::repo::scope::{BindKind, ScopeId, ScopeKind};
 use crate::repo::syntax::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -318,25 +318,34 @@ impl World<'_> {
         }
     }
 
+    /// Does a class describe the keys of a dictionary?
+    fn is_typed_dict(&self, class: ClassKey) -> bool {
+        self.mro(class).entries.iter().any(|e| {
+            let (Some(env), Some(id)) = (self.class_env(e.class), e.class.class()) else { return false };
+            let ast = &env.file.ast;
+            ast.args(ast.class(id).args).iter().any(|a| {
+                matches!(
+                    ast.kind(a.value),
+                    ExprKind::Name(Name::TYPED_DICT) | ExprKind::Attribute { name: Name::TYPED_DICT, .. }
+                )
+            })
+        })
+    }
+
     /// The method resolution order; `object` last.
     pub(crate) fn mro(&self, class: ClassKey) -> Arc<Mro> {
-        if let Some(known) = self.mros.borrow().get(&class) {
-            return match known {
-                Some(mro) => mro.clone(),
-                // A class among its own ancestors.
-                None => Arc::new(Mro {
-                    entries: vec![MroEntry { class, args: None }],
-                    open: Some(Arc::from("inherits from itself")),
-                }),
-            };
+        if let Some(known) = self.known_mro(class) {
+            return known;
         }
-        self.mros.borrow_mut().insert(class, None);
+        if !self.open_mro(class) {
+            // A class among its own ancestors.
+            return Arc::new(Mro {
+                entries: vec![MroEntry { class, args: None }],
+                open: Some(Arc::from("inherits from itself")),
+            });
+        }
         let found = Arc::new(self.linearised(class));
-        if self.truncated.get() {
-            self.mros.borrow_mut().remove(&class);
-        } else {
-            self.mros.borrow_mut().insert(class, Some(found.clone()));
-        }
+        self.close_mro(class, &found);
         found
     }
 
@@ -536,17 +545,7 @@ impl World<'_> {
         (None, false)
     }
 
-    /// What a class defines itself.
-    pub(crate) fn own(&self, class: ClassKey) -> Arc<Own> {
-        if let Some(known) = self.owns.borrow().get(&class) {
-            return known.clone();
-        }
-        let found = Arc::new(self.find_own(class));
-        self.owns.borrow_mut().insert(class, found.clone());
-        found
-    }
-
-    fn find_own(&self, class: ClassKey) -> Own {
+    pub(super) fn find_own(&self, class: ClassKey) -> Own {
         let mut own = Own::default();
         if self.field_class(class) == Some(FieldClass::NamedTuple) {
             self.named_tuple_names(class, &mut own);
@@ -555,8 +554,11 @@ impl World<'_> {
             return own;
         };
         let file = &env.file;
+        let is_typed_dict = self.is_typed_dict(class);
         for binding in file.scopes.all(env.scope) {
             match binding.kind {
+                // Keys are not attributes.
+                BindKind::Annotated { .. } if is_typed_dict => {}
                 BindKind::Deleted | BindKind::TypeParam { .. } => {
                     own.names.remove(&binding.name);
                 }
@@ -570,12 +572,19 @@ impl World<'_> {
             }
         }
         for store in file.scopes.stores_of(id) {
-            own.add(store.name, false, store.pos);
+            own.add(store.name, self.stores_on_class(file, store), store.pos);
         }
+        if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(class)) {
+            for store in fragment.file.scopes.stores_of(id) {
+                own.add(store.name, self.stores_on_class(&fragment.file, store), store.pos);
+            }
+            self.reflection(&fragment.file, class, &mut own);
+        }
+        self.twin_names(class, &mut own);
         if let Some(binding) = file.scopes.of(env.scope, Name::SLOTS).last() {
             self.slot_names(file, binding, &mut own);
         }
-        self.reflection(class, &env, id, &mut own);
+        self.reflection(file, class, &mut own);
         for name in [Name::GETATTR_METHOD, Name::GETATTRIBUTE] {
             let by_itself = name == Name::GETATTRIBUTE && class.file.is_library();
             if own.has_class_level(name) && !by_itself {
@@ -636,88 +645,140 @@ impl World<'_> {
         }
     }
 
+    /// Does a store through the first parameter land on the class (`cls.x = …`)?
+    fn stores_on_class(&self, file: &File, store: &crate::repo::scope::AttrStore) -> bool {
+        let mut at = Some(store.scope);
+        while let Some(scope) = at {
+            if let ScopeKind::Function(func) = file.scopes.scope(scope).kind
+                && self.method_class(file, scope).is_some()
+            {
+                return self.is_class_method(file, func);
+            }
+            at = file.scopes.scope(scope).parent;
+        }
+        false
+    }
+
+    /// The class of the same name in the source beside a stub.
+    pub(super) fn twin(&self, class: ClassKey) -> Option<ClassKey> {
+        let id = class.class()?;
+        let file = self.file(class.file);
+        if !file.is_stub {
+            return None;
+        }
+        let scope = file.scopes.of_class(id);
+        if file.scopes.scope(scope).parent != Some(ScopeId::MODULE) {
+            return None;
+        }
+        let module = self.resolve_module(file.module_name)?;
+        let module = self.module(module);
+        let source = self.file(module.source.filter(|s| *s != file.id)?);
+        source.scopes.of(ScopeId::MODULE, file.ast.class(id).name).iter().rev().find_map(|b| match b.kind {
+            BindKind::Class(twin) => Some(ClassKey::new(source.id, twin)),
+            _ => None,
+        })
+    }
+
+    /// A stub may leave out names that the source has.
+    fn twin_names(&self, class: ClassKey, own: &mut Own) {
+        let Some(twin) = self.twin(class) else { return };
+        let more = self.own(twin);
+        for (&name, known) in &more.names {
+            own.add(name, known.in_class, 0);
+            if known.on_instance {
+                own.add(name, false, 0);
+            }
+        }
+        if own.open.is_none() {
+            own.open.clone_from(&more.open);
+        }
+    }
+
     /// `setattr(self, …)`, `vars(self)`, `self.__dict__` and hooks that add attributes.
-    fn reflection(&self, _class: ClassKey, env: &Env, id: ClassId, own: &mut Own) {
-        let file = &env.file;
+    fn reflection(&self, file: &File, class: ClassKey, own: &mut Own) {
         let ast = &file.ast;
-        let span = ast.class(id).span;
-        let from = ast.reflective_calls.partition_point(|c| ast.expr(*c).span.start < span.start);
-        for &call in &ast.reflective_calls[from..] {
+        let (span, exprs) = match class.class() {
+            Some(id) if file.id == class.file => (ast.class(id).span, ast.class(id).exprs),
+            // The function being written.
+            _ => (
+                Span { start: 0, end: u32::MAX },
+                Run { start: 0, len: ast.exprs.len() as u32 },
+            ),
+        };
+        let name_of_class = self.class_name(class);
+        for &call in &ast.reflective_calls {
             let at = ast.expr(call).span.start;
-            if at >= span.end {
-                // Calls are noted when they end, so their starts are only roughly in order.
-                if at >= span.end.saturating_add(4096) {
-                    break;
-                }
+            if !span.contains(at) {
                 continue;
             }
             let ExprKind::Call { func, args } = ast.kind(call) else { continue };
             let ExprKind::Name(name) = ast.kind(func) else { continue };
             let args = ast.args(args);
-            let on_self = args.first().is_some_and(|a| self.is_self(file, a.value, id));
-            if !on_self {
+            if !args.first().is_some_and(|a| self.is_self(file, a.value, class)) {
                 continue;
             }
             match (name, args.get(1)) {
                 (Name::SETATTR, Some(attr)) => match string_value(file, attr.value) {
                     Some(text) => own.add(Name::new(text), false, at),
-                    None => own.open = Some(Arc::from(format!("setattr on {}", ast.class(id).name))),
+                    None => own.open = Some(Arc::from(format!("setattr on {name_of_class}"))),
                 },
-                (Name::VARS, _) => {
-                    own.open = Some(Arc::from(format!("vars() on {}", ast.class(id).name)));
-                }
+                (Name::VARS, _) => own.open = Some(Arc::from(format!("vars() on {name_of_class}"))),
                 _ => {}
             }
         }
-        // `self.__dict__` written or updated.
-        if file.slice(span).contains("__dict__") {
-            let text = file.slice(span);
-            if text.contains("__dict__.update") || text.contains("__dict__[") || text.contains("__dict__ =") {
-                own.open = Some(Arc::from(format!("__dict__ of {}", ast.class(id).name)));
+        // `self.__dict__` written, or `object.__setattr__` called.
+        for expr in &ast.exprs[exprs.range()] {
+            let ExprKind::Attribute { name, .. } = expr.kind else { continue };
+            if name != Name::DICT_ATTR && name != Name::SETATTR_METHOD {
+                continue;
             }
-        }
-        if file.slice(span).contains("super().__setattr__") || file.slice(span).contains("object.__setattr__") {
-            self.setattr_method_calls(file, id, own);
+            let after = file.text.get(expr.span.end as usize..).unwrap_or("").trim_start();
+            if name == Name::DICT_ATTR {
+                let assigned = after.starts_with('=') && !after.starts_with("==");
+                if assigned || after.starts_with(".update") || after.starts_with('[') || after.starts_with(".setdefault") {
+                    own.open = Some(Arc::from(format!("__dict__ of {name_of_class}")));
+                }
+            } else if after.starts_with('(') {
+                self.setattr_method_call(file, expr.span, name_of_class, own);
+            }
         }
     }
 
     /// `object.__setattr__(self, 'name', value)`.
-    fn setattr_method_calls(&self, file: &File, id: ClassId, own: &mut Own) {
+    fn setattr_method_call(&self, file: &File, method: Span, class: Name, own: &mut Own) {
         let ast = &file.ast;
-        for expr in &ast.exprs[ast.class(id).exprs.range()] {
-            let ExprKind::Call { func, args } = expr.kind else { continue };
-            let ExprKind::Attribute { name, .. } = ast.kind(func) else { continue };
-            if name.as_str() != "__setattr__" {
-                continue;
-            }
-            let args = ast.args(args);
-            let attr = if args.len() >= 3 { args.get(1) } else { args.first() };
-            match attr.and_then(|a| string_value(file, a.value)) {
-                Some(text) => own.add(Name::new(text), false, expr.span.start),
-                None => {
-                    // `def __setattr__(self, name, value): super().__setattr__(name, value)` adds nothing
-                    // by itself: only assignments do, and those are seen.
-                    let passes_on = attr.is_some_and(|a| matches!(ast.kind(a.value), ExprKind::Name(_)));
-                    let inside_setattr = passes_on
-                        && ast.functions.iter().any(|f| f.name.as_str() == "__setattr__" && f.span.contains(expr.span.start));
-                    if !inside_setattr {
-                        own.open = Some(Arc::from(format!("__setattr__ on {}", ast.class(id).name)));
-                    }
+        let call = ast.exprs.iter().find_map(|e| match e.kind {
+            ExprKind::Call { func, args } if ast.expr(func).span == method => Some(args),
+            _ => None,
+        });
+        let Some(args) = call else { return };
+        let args = ast.args(args);
+        let attr = if args.len() >= 3 { args.get(1) } else { args.first() };
+        match attr.and_then(|a| string_value(file, a.value)) {
+            Some(text) => own.add(Name::new(text), false, method.start),
+            None => {
+                // `def __setattr__(self, name, value): super().__setattr__(name, value)` adds nothing by
+                // itself: only assignments do, and those are seen.
+                let passes_on = ast
+                    .functions
+                    .iter()
+                    .any(|f| f.name == Name::SETATTR_METHOD && f.span.contains(method.start));
+                if !passes_on {
+                    own.open = Some(Arc::from(format!("__setattr__ on {class}")));
                 }
             }
         }
     }
 
     /// Is an expression the first parameter of a method of this class?
-    fn is_self(&self, file: &File, expr: ExprId, class: ClassId) -> bool {
+    fn is_self(&self, file: &File, expr: ExprId, class: ClassKey) -> bool {
         let ExprKind::Name(name) = file.ast.kind(expr) else { return false };
         let mut at = Some(file.scopes.at(file.ast.expr(expr).span.start));
         while let Some(scope) = at {
             for b in file.scopes.of(scope, name) {
                 if let BindKind::Param { func, param } = b.kind {
                     let is_first = file.ast.function(func).params.start == param;
-                    let parent = file.scopes.scope(scope).parent;
-                    return is_first && parent == Some(file.scopes.of_class(class));
+                    return is_first && self.method_class(file, scope) == Some(class);
                 }
             }
             at = file.scopes.scope(scope).parent;

@@ -8,7 +8,7 @@ use super::ty::{ClassKey, Descriptor, Ty, TySet};
 use super::world::{Env, Key, World};
 use crate::repo::file::{File, FileId};
 use crate::repo::name::Name;
-use crate::repo::scope::{BindKind, ScopeId, ScopeKind};
+use crate::repo::scope::{AttrStore, BindKind, ScopeId, ScopeKind};
 use crate::repo::syntax::*;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -123,6 +123,9 @@ impl World<'_> {
                 // A wrapper defined in the decorator: callers see the function it wraps.
                 Ty::Function { file, func, receiver: None } if self.is_wrapper(*file, *func) => {
                     out.join(value.clone());
+                    if !self.function_stores(&self.file(*file), *func).is_empty() {
+                        out.add(ty.clone());
+                    }
                 }
                 Ty::Var(_) => out.unknown = true,
                 other => out.add(other.clone()),
@@ -232,6 +235,9 @@ impl World<'_> {
 
     fn inferred_return(&self, env: &Env, node: &Function) -> TySet {
         let ast = &env.file.ast;
+        if node.body.is_empty() {
+            return TySet::unknown(); // Yet to be written.
+        }
         if node.is_generator {
             return self.inferred_generator(env, node);
         }
@@ -328,9 +334,26 @@ impl World<'_> {
         self.library_class(Name::TYPING, name).map_or_else(TySet::unknown, |class| TySet::generic(class, args))
     }
 
-    /// Attributes that known decorators give a function.
-    pub(super) fn function_attribute(&self, _file: FileId, _func: FuncId, _name: Name) -> Option<TySet> {
-        None
+    /// Stores `function.name = value` beside a function's definition.
+    pub(super) fn function_stores(&self, file: &File, func: FuncId) -> Vec<AttrStore> {
+        let node = file.ast.function(func);
+        let parent = file.scopes.scope(file.scopes.of_function(func)).parent;
+        let is_of = |s: &&AttrStore| {
+            Some(s.scope) == parent && matches!(file.ast.kind(s.receiver), ExprKind::Name(n) if n == node.name)
+        };
+        file.scopes.outside_stores().iter().filter(is_of).copied().collect()
+    }
+
+    /// An attribute that a store gives a function.
+    pub(super) fn function_attribute(&self, file: FileId, func: FuncId, name: Name) -> Option<TySet> {
+        let file = self.file(file);
+        let mut out: Option<TySet> = None;
+        for store in self.function_stores(&file, func).iter().filter(|s| s.name == name) {
+            let env = Env::new(file.clone(), store.scope);
+            let found = self.store_value(&env, store);
+            out = Some(out.unwrap_or_default().joined(found));
+        }
+        out
     }
 }
 

@@ -114,6 +114,12 @@ impl World<'_> {
                 if let Some(class) = self.class_of(ty) {
                     self.instance_members(class, inside, out, depth);
                 }
+                if let Ty::Function { file, func, .. } = ty {
+                    let file = self.file(*file);
+                    for store in self.function_stores(&file, *func) {
+                        out.add(store.name, Member { kind: MemberKind::Attribute, site: Some((file.id, store.pos)) });
+                    }
+                }
                 out.set_open(|| Arc::from("functions take any attribute"));
             }
             Ty::Form(_) | Ty::Alias(_) => out.set_open(|| Arc::from("a type expression")),
@@ -138,19 +144,22 @@ impl World<'_> {
         if let Some(open) = &mro.open {
             out.set_open(|| open.clone());
         }
-        if !class.file.is_library() {
-            let sites = self.outside_stores();
-            for entry in &mro.entries {
-                for site in sites.get(&entry.class).into_iter().flatten() {
-                    let file = self.file(site.file);
-                    let pos = file.scopes.outside_stores().get(site.index).map_or(0, |s| s.pos);
-                    out.add(site.name, Member { kind: MemberKind::Attribute, site: Some((site.file, pos)) });
-                }
-            }
-        }
+        self.outside_members(class, out);
         self.decorated_openness(class, out);
         if self.is_object(class) {
             out.set_open(|| Arc::from("any object"));
+        }
+    }
+
+    /// Names assigned from outside the class.
+    fn outside_members(&self, class: ClassKey, out: &mut Members) {
+        if class.file.is_library() {
+            return;
+        }
+        for site in self.sites_of(class).iter() {
+            let file = self.file(site.file);
+            let pos = file.scopes.outside_stores().get(site.index as usize).map_or(0, |s| s.pos);
+            out.add(site.name, Member { kind: MemberKind::Attribute, site: Some((site.file, pos)) });
         }
     }
 
@@ -177,7 +186,7 @@ impl World<'_> {
     fn decorated_openness(&self, class: ClassKey, out: &mut Members) {
         for entry in &self.mro(class).entries {
             let (Some(env), Some(id)) = (self.class_env(entry.class), entry.class.class()) else { continue };
-            if env.file.ast.class(id).decorators.is_empty() {
+            if env.file.ast.class(id).decorators.is_empty() || entry.class.file.is_library() {
                 continue;
             }
             let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
@@ -286,13 +295,8 @@ impl World<'_> {
                 out.set_open(|| open.clone());
             }
         }
+        self.outside_members(class, out);
         if !class.file.is_library() {
-            let sites = self.outside_stores();
-            for entry in &mro.entries {
-                for site in sites.get(&entry.class).into_iter().flatten() {
-                    out.add(site.name, Member { kind: MemberKind::Attribute, site: Some((site.file, 0)) });
-                }
-            }
             // `cls` in a method of a base may be any subclass.
             for sub in self.subclasses(class).iter() {
                 for entry in &self.mro(*sub).entries {

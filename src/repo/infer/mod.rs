@@ -26,10 +26,10 @@ mod relation;
 mod ty;
 mod world;
 
-pub(crate) use flow::enclosing_path;
 pub(crate) use members::{Member, MemberKind, Members};
-pub(crate) use ty::{ClassKey, Ty, TySet};
-pub(crate) use world::{Env, Frame, World};
+pub(crate) use relation::FileRelations;
+pub(crate) use ty::{ClassKey, Ty};
+pub(crate) use world::{Env, Fragment, Tiers, World};
 
 /// Deepest chain of dependent questions.
 pub(crate) const DEPTH_MAX: u32 = 90;

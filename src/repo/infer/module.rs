@@ -313,6 +313,6 @@ impl World<'_> {
     /// Is a submodule an attribute of its package because something imports it?
     pub(crate) fn is_imported_somewhere(&self, id: ModuleId, name: Name) -> bool {
         let full = Name::new(&format!("{}.{name}", self.module(id).name));
-        self.imported_modules().contains(&full) && self.submodule(id, name).is_some()
+        self.is_imported(full) && self.submodule(id, name).is_some()
     }
 }

@@ -2,133 +2,161 @@
 //! outside, modules that something imports.
 //!
 //! # Place
-//! Read by attributes and members. Found once per question at first need, from the scopes of all files.
+//! Read by attributes and members. What depends on one file's text alone is kept with the file.
 
 use super::ty::{ClassKey, Ty};
-use super::world::{Env, World};
+use super::world::{Env, Tier, World};
 use crate::repo::file::{File, FileId};
 use crate::repo::name::Name;
 use crate::repo::scope::{BindKind, ScopeId};
 use crate::repo::syntax::*;
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::rc::Rc;
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
 
-/// A store `receiver.name = value` in some file.
+/// A store `receiver.name = value` in some file, on a receiver of a known class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Site {
+pub(crate) struct Site {
+    pub(super) class: ClassKey,
     pub(super) file: FileId,
     /// Index into [`crate::repo::scope::Scopes::outside_stores`].
-    pub(super) index: usize,
+    pub(super) index: u32,
     pub(super) name: Name,
-}
-
-pub(super) type Sites = FxHashMap<ClassKey, Vec<Site>>;
-
-#[derive(Default)]
-pub(super) struct Relations {
-    /// Project classes by the last name of each of their bases.
-    by_base: std::cell::OnceCell<FxHashMap<Name, Vec<ClassKey>>>,
-    subclasses: std::cell::RefCell<FxHashMap<ClassKey, Rc<[ClassKey]>>>,
-    sites: std::cell::OnceCell<Rc<Sites>>,
-    sites_busy: std::cell::Cell<bool>,
-    imported: std::cell::OnceCell<FxHashSet<Name>>,
 }
 
 /// Subclasses of one class that are looked at.
 const SUBCLASSES_MAX: usize = 200;
 
+#[derive(Default)]
+pub(super) struct Relations {
+    /// Files whose stores are being looked at.
+    busy: std::cell::RefCell<FxHashSet<FileId>>,
+}
+
 impl World<'_> {
     /// The project's classes that derive from a class, directly or not.
-    pub(crate) fn subclasses(&self, class: ClassKey) -> Rc<[ClassKey]> {
-        if let Some(known) = self.relations.subclasses.borrow().get(&class) {
+    pub(crate) fn subclasses(&self, class: ClassKey) -> Arc<[ClassKey]> {
+        self.rest_on(Tier::Project);
+        if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).subclasses.get(&class) {
             return known.clone();
         }
-        let by_base = self.relations.by_base.get_or_init(|| {
-            let mut map: FxHashMap<Name, Vec<ClassKey>> = FxHashMap::default();
-            for file in self.project_files() {
-                for (i, node) in file.ast.classes.iter().enumerate() {
-                    for arg in file.ast.args(node.args) {
-                        if arg.kind == ArgKind::Positional
-                            && let Some(name) = base_name(&file.ast, arg.value)
-                        {
-                            // A base may be imported under another name.
-                            let name = original_name(&file, name);
-                            map.entry(name).or_default().push(ClassKey::new(file.id, ClassId(i as u32)));
-                        }
-                    }
-                }
-            }
-            map
-        });
         let mut found: Vec<ClassKey> = Vec::new();
         let mut queue = vec![class];
         while let Some(next) = queue.pop() {
-            for &sub in by_base.get(&self.class_name(next)).into_iter().flatten() {
-                if sub != class && !found.contains(&sub) && self.is_subclass(sub, next) {
-                    found.push(sub);
-                    queue.push(sub);
+            let name = self.class_name(next);
+            for file in self.project_files() {
+                let relations = file.relations();
+                let from = relations.bases.partition_point(|(n, _)| *n < name);
+                for &(base, sub) in &relations.bases[from..] {
+                    if base != name {
+                        break;
+                    }
+                    let sub = ClassKey::new(file.id, sub);
+                    if sub != class && !found.contains(&sub) && self.is_subclass(sub, next) {
+                        found.push(sub);
+                        queue.push(sub);
+                    }
                 }
             }
             if found.len() >= SUBCLASSES_MAX || !self.step() {
                 break;
             }
         }
-        let found: Rc<[ClassKey]> = found.into();
-        self.relations.subclasses.borrow_mut().insert(class, found.clone());
+        let found: Arc<[ClassKey]> = found.into();
+        if !self.truncated.get() {
+            self.tiers.borrow_mut().at(Tier::Project).subclasses.insert(class, found.clone());
+        }
         found
     }
 
-    /// Attributes set on instances from outside their classes, by class.
-    pub(super) fn outside_stores(&self) -> Rc<Sites> {
-        if let Some(known) = self.relations.sites.get() {
-            return known.clone();
-        }
-        if self.relations.sites_busy.replace(true) {
-            return Rc::default();
-        }
-        let mut sites: Sites = FxHashMap::default();
-        for file in self.project_files() {
-            for (index, store) in file.scopes.outside_stores().iter().enumerate() {
-                if !self.step() {
-                    break;
+    /// Attributes set on instances of a class, or of its bases, from outside: in the class's own module
+    /// and in modules that import it.
+    pub(super) fn sites_of(&self, class: ClassKey) -> Vec<Site> {
+        let mro = self.mro(class);
+        let mut out = Vec::new();
+        let mut seen: FxHashSet<FileId> = FxHashSet::default();
+        for entry in mro.entries.iter().filter(|e| !e.class.file.is_library()) {
+            let module = self.file(entry.class.file).module_name;
+            for file in self.project_files() {
+                if file.scopes.outside_stores().is_empty() || !(file.id == entry.class.file || file.imports(module)) {
+                    continue;
                 }
-                let env = Env::new(file.clone(), store.scope);
-                let receiver = self.expr(&env, store.receiver);
-                for ty in &receiver.items {
-                    let class = match ty {
-                        Ty::Instance { class, .. } | Ty::Class { class, .. } => *class,
-                        _ => continue,
-                    };
-                    sites.entry(class).or_default().push(Site { file: file.id, index, name: store.name });
+                if seen.insert(file.id) {
+                    let sites = self.sites_in(&file);
+                    out.extend(sites.iter().filter(|s| mro.entries.iter().any(|e| e.class == s.class)));
                 }
             }
         }
-        self.relations.sites_busy.set(false);
-        let sites = Rc::new(sites);
-        let _ = self.relations.sites.set(sites.clone());
+        out
+    }
+
+    fn sites_in(&self, file: &Arc<File>) -> Arc<[Site]> {
+        if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).sites.get(&file.id) {
+            return known.clone();
+        }
+        if !self.relations.busy.borrow_mut().insert(file.id) {
+            return Arc::from([]);
+        }
+        let mut sites = Vec::new();
+        for (index, store) in file.scopes.outside_stores().iter().enumerate() {
+            if !self.step() {
+                break;
+            }
+            let env = Env::new(file.clone(), store.scope);
+            let receiver = self.expr(&env, store.receiver);
+            for ty in &receiver.items {
+                let class = match ty {
+                    Ty::Instance { class, .. } | Ty::Class { class, .. } => *class,
+                    _ => continue,
+                };
+                sites.push(Site { class, file: file.id, index: index as u32, name: store.name });
+            }
+        }
+        self.relations.busy.borrow_mut().remove(&file.id);
+        let sites: Arc<[Site]> = sites.into();
+        if !self.truncated.get() {
+            self.tiers.borrow_mut().at(Tier::Project).sites.insert(file.id, sites.clone());
+        }
         sites
     }
 
-    /// Modules that some import statement of the project, or of a library file read so far, loads.
-    pub(super) fn imported_modules(&self) -> &FxHashSet<Name> {
-        self.relations.imported.get_or_init(|| {
-            let mut found = FxHashSet::default();
-            for file in self.project_files() {
-                Self::add_imports(&file, &mut found);
-            }
-            let n = self.library().n_files();
-            for i in 0..n {
-                Self::add_imports(&self.library().file(i), &mut found);
-            }
-            found
-        })
+    /// Does some import statement of the project, or of a library file read so far, load a module?
+    pub(super) fn is_imported(&self, module: Name) -> bool {
+        if self.project_files().any(|f| f.relations().imported.contains(&module)) {
+            return true;
+        }
+        let n = self.library().n_files();
+        (0..n).any(|i| self.library().file(i).relations().imported.contains(&module))
     }
+}
 
-    fn add_imports(file: &File, found: &mut FxHashSet<Name>) {
+/// What other files need to know of a file, found in its own text.
+#[derive(Default)]
+pub(crate) struct FileRelations {
+    /// Last names of bases with the classes that have them, sorted.
+    pub(crate) bases: Vec<(Name, ClassId)>,
+    /// Modules that its import statements load, and names that may be modules.
+    pub(crate) imported: FxHashSet<Name>,
+}
+
+impl FileRelations {
+    pub(crate) fn of(file: &File) -> Self {
+        let mut out = Self::default();
+        for (i, node) in file.ast.classes.iter().enumerate() {
+            for arg in file.ast.args(node.args) {
+                if arg.kind == ArgKind::Positional
+                    && let Some(name) = base_name(&file.ast, arg.value)
+                {
+                    // A base may be imported under another name.
+                    out.bases.push((original_name(file, name), ClassId(i as u32)));
+                }
+            }
+        }
+        out.bases.sort_unstable();
+        let imported = &mut out.imported;
         let mut add = |name: Name| {
             // Importing a.b.c loads a.b too.
             let mut text = name.as_str();
-            while found.insert(Name::new(text)) {
+            while imported.insert(Name::new(text)) {
                 match text.rsplit_once('.') {
                     Some((parent, _)) => text = parent,
                     None => return,
@@ -143,7 +171,7 @@ impl World<'_> {
                     let last = file.ast.aliases[alias as usize].name;
                     match file.absolute(from.level, from.module) {
                         Some(Name::EMPTY) => add(last),
-                        // The name may be a module or not: a name that is none is never looked up here.
+                        // The name may be a module or not: one that is none is never looked up.
                         Some(base) => add(Name::new(&format!("{base}.{last}"))),
                         None => {}
                     }
@@ -157,6 +185,7 @@ impl World<'_> {
                 add(base);
             }
         }
+        out
     }
 }
 

@@ -4,7 +4,8 @@
 //! The root of inference: everything else in this folder adds methods to [`World`].
 
 use super::DEPTH_MAX;
-use super::class::{Own, Mro};
+use super::class::{Mro, Own};
+use super::relation::Site;
 use super::ty::{ClassKey, Ty, TySet};
 use crate::repo::file::{File, FileId, Module, ModuleId};
 use crate::repo::library::Library;
@@ -12,7 +13,7 @@ use crate::repo::name::Name;
 use crate::repo::project::Snapshot;
 use crate::repo::scope::{BindKind, ScopeId, ScopeKind};
 use crate::repo::syntax::{Clause, ExprFrame, FuncId, Run};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,21 +38,79 @@ pub(super) enum Key {
     Decorated(FileId, FuncId),
 }
 
+/// Answers that outlive a question, as long as what they rest on does not change.
 #[derive(Default)]
-struct Memo {
+pub(crate) struct Caches {
     done: FxHashMap<Key, TySet>,
-    /// Questions being answered, with the answer assumed so far and whether it was used.
-    open: FxHashMap<Key, (TySet, bool, u32)>,
+    mros: FxHashMap<ClassKey, Arc<Mro>>,
+    owns: FxHashMap<ClassKey, Arc<Own>>,
+    classes: FxHashMap<(Name, Name), Option<ClassKey>>,
+    pub(super) subclasses: FxHashMap<ClassKey, Arc<[ClassKey]>>,
+    pub(super) sites: FxHashMap<FileId, Arc<[Site]>>,
 }
+
+/// What an answer rests on, the least lasting last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Tier {
+    Library,
+    Project,
+    /// The function being written.
+    Fragment,
+}
+
+impl Tier {
+    fn of(file: FileId) -> Self {
+        match file {
+            FileId::FRAGMENT => Self::Fragment,
+            id if id.is_library() => Self::Library,
+            _ => Self::Project,
+        }
+    }
+}
+
+/// The caches of the three tiers.
+#[derive(Default)]
+pub(crate) struct Tiers {
+    tiers: [Caches; 3],
+}
+
+impl Tiers {
+    /// The project changed.
+    pub(crate) fn forget_project(&mut self) {
+        self.tiers[Tier::Project as usize] = Caches::default();
+        self.forget_fragment();
+    }
+
+    /// The function being written changed.
+    pub(crate) fn forget_fragment(&mut self) {
+        self.tiers[Tier::Fragment as usize] = Caches::default();
+    }
+
+    fn find<T>(&self, look: impl Fn(&Caches) -> Option<T>) -> Option<(T, Tier)> {
+        [Tier::Fragment, Tier::Project, Tier::Library]
+            .into_iter()
+            .find_map(|tier| look(&self.tiers[tier as usize]).map(|found| (found, tier)))
+    }
+
+    pub(super) fn at(&mut self, tier: Tier) -> &mut Caches {
+        &mut self.tiers[tier as usize]
+    }
+}
+
+/// Questions being answered, with the answer assumed so far, whether it was used, and their level.
+type OpenQuestions = FxHashMap<Key, (TySet, bool, u32)>;
 
 pub(crate) struct World<'s> {
     pub(crate) snapshot: &'s Snapshot,
     /// A file whose text is being written; takes the place of the snapshot's.
     pub(super) overlay: Option<Arc<File>>,
-    memo: RefCell<Memo>,
-    pub(super) mros: RefCell<FxHashMap<ClassKey, Option<Arc<Mro>>>>,
-    pub(super) owns: RefCell<FxHashMap<ClassKey, Arc<Own>>>,
-    builtins: RefCell<FxHashMap<(Name, Name), Option<ClassKey>>>,
+    /// The function of that file that is being written, and the class whose method it is.
+    pub(super) fragment: Option<Fragment>,
+    pub(super) tiers: RefCell<Tiers>,
+    open: RefCell<OpenQuestions>,
+    /// What the answer being worked out rests on so far.
+    resting_on: Cell<Tier>,
+    mros_open: RefCell<FxHashSet<ClassKey>>,
     steps: Cell<u32>,
     depth: Cell<u32>,
     /// Lowest nesting level whose assumed answer was used since.
@@ -62,6 +121,15 @@ pub(crate) struct World<'s> {
     /// Some bound was hit.
     pub(super) truncated: Cell<bool>,
     pub(super) relations: super::relation::Relations,
+}
+
+/// A function that is parsed apart from its file.
+#[derive(Clone)]
+pub(crate) struct Fragment {
+    pub(crate) file: Arc<File>,
+    pub(crate) class: Option<ClassKey>,
+    /// Attributes that it sets through `self`.
+    pub(crate) stored: FxHashSet<Name>,
 }
 
 /// Where an expression is read.
@@ -120,10 +188,11 @@ impl<'s> World<'s> {
         Self {
             snapshot,
             overlay,
-            memo: RefCell::default(),
-            mros: RefCell::default(),
-            owns: RefCell::default(),
-            builtins: RefCell::default(),
+            fragment: None,
+            tiers: RefCell::default(),
+            open: RefCell::default(),
+            resting_on: Cell::new(Tier::Library),
+            mros_open: RefCell::default(),
             steps: Cell::new(0),
             depth: Cell::new(0),
             lowest: Cell::new(u32::MAX),
@@ -132,6 +201,24 @@ impl<'s> World<'s> {
             late: Cell::new(false),
             truncated: Cell::new(false),
             relations: super::relation::Relations::default(),
+        }
+    }
+
+    /// With the function being written, and answers from earlier questions.
+    pub(crate) fn resume(mut self, fragment: Option<Fragment>, tiers: Tiers) -> Self {
+        self.fragment = fragment;
+        self.tiers = RefCell::new(tiers);
+        self
+    }
+
+    /// The answers, for the next question.
+    pub(crate) fn into_tiers(self) -> Tiers {
+        self.tiers.into_inner()
+    }
+
+    pub(super) fn rest_on(&self, tier: Tier) {
+        if tier > self.resting_on.get() {
+            self.resting_on.set(tier);
         }
     }
 
@@ -152,6 +239,12 @@ impl<'s> World<'s> {
         if let Some(index) = id.library_index() {
             return self.library().file(index);
         }
+        self.rest_on(Tier::of(id));
+        if id == FileId::FRAGMENT
+            && let Some(fragment) = &self.fragment
+        {
+            return fragment.file.clone();
+        }
         if let Some(overlay) = &self.overlay
             && overlay.id == id
         {
@@ -163,6 +256,7 @@ impl<'s> World<'s> {
     }
 
     pub(crate) fn project_files(&self) -> impl Iterator<Item = Arc<File>> + '_ {
+        self.rest_on(Tier::Project);
         self.snapshot.files.iter().flatten().map(|f| match &self.overlay {
             Some(overlay) if overlay.id == f.id => overlay.clone(),
             _ => f.clone(),
@@ -241,27 +335,29 @@ impl<'s> World<'s> {
     /// Answer a question once. A question met again while it is being answered gets the answer assumed
     /// so far, and is asked again until the assumption holds.
     pub(super) fn memo(&self, key: Key, question: impl Fn() -> TySet) -> TySet {
+        let only_here = matches!((key, &self.fragment), (Key::Attribute(_, name, ..), Some(f)) if f.stored.contains(&name));
+        if let Some((known, tier)) = self.tiers.borrow().find(|c| c.done.get(&key).cloned())
+            && (!only_here || tier == Tier::Fragment)
         {
-            let mut memo = self.memo.borrow_mut();
-            if let Some(known) = memo.done.get(&key) {
-                return known.clone();
-            }
-            if let Some((assumed, used, level)) = memo.open.get_mut(&key) {
-                *used = true;
-                self.lowest.set(self.lowest.get().min(*level));
-                return assumed.clone();
-            }
+            self.rest_on(tier);
+            return known;
+        }
+        if let Some((assumed, used, level)) = self.open.borrow_mut().get_mut(&key) {
+            *used = true;
+            self.lowest.set(self.lowest.get().min(*level));
+            return assumed.clone();
         }
         let level = self.level.get() + 1;
         self.level.set(level);
         let outer_lowest = self.lowest.replace(u32::MAX);
+        let outer_tier = self.resting_on.replace(if only_here { Tier::Fragment } else { Tier::Library });
         let mut assumed = TySet::empty();
         let mut round = 0;
         let found = loop {
-            self.memo.borrow_mut().open.insert(key, (assumed.clone(), false, level));
+            self.open.borrow_mut().insert(key, (assumed.clone(), false, level));
             self.lowest.set(u32::MAX);
             let found = self.deeper(&question);
-            let used = self.memo.borrow_mut().open.remove(&key).is_some_and(|(_, used, _)| used);
+            let used = self.open.borrow_mut().remove(&key).is_some_and(|(_, used, _)| used);
             if !used || found.within(&assumed) {
                 break found;
             }
@@ -273,47 +369,66 @@ impl<'s> World<'s> {
         };
         self.level.set(level - 1);
         let lowest = self.lowest.get();
+        let tier = self.resting_on.get();
         // An answer that rests on an unfinished question further out is not final.
-        if lowest >= level && !self.late.get() && !self.truncated.get() {
-            self.memo.borrow_mut().done.insert(key, found.clone());
+        if lowest >= level && !self.truncated.get() {
+            self.tiers.borrow_mut().at(tier).done.insert(key, found.clone());
         }
         let passed_on = if lowest < level { lowest } else { u32::MAX };
         self.lowest.set(outer_lowest.min(passed_on));
+        self.resting_on.set(outer_tier.max(tier));
+        found
+    }
+
+    pub(super) fn known_mro(&self, class: ClassKey) -> Option<Arc<Mro>> {
+        let tier = Tier::of(class.file);
+        self.rest_on(tier);
+        self.tiers.borrow_mut().at(tier).mros.get(&class).cloned()
+    }
+
+    /// Begin to work out a resolution order; false when that is going on already.
+    pub(super) fn open_mro(&self, class: ClassKey) -> bool {
+        self.mros_open.borrow_mut().insert(class)
+    }
+
+    pub(super) fn close_mro(&self, class: ClassKey, found: &Arc<Mro>) {
+        self.mros_open.borrow_mut().remove(&class);
+        if !self.truncated.get() {
+            self.tiers.borrow_mut().at(Tier::of(class.file)).mros.insert(class, found.clone());
+        }
+    }
+
+    /// What a class defines itself.
+    pub(crate) fn own(&self, class: ClassKey) -> Arc<Own> {
+        let written = self.fragment.as_ref().filter(|f| f.class == Some(class));
+        let tier = if written.is_some() { Tier::Fragment } else { Tier::of(class.file) };
+        self.rest_on(Tier::of(class.file));
+        if let Some(known) = self.tiers.borrow_mut().at(tier).owns.get(&class) {
+            return known.clone();
+        }
+        let found = Arc::new(self.find_own(class));
+        if !self.truncated.get() {
+            self.tiers.borrow_mut().at(tier).owns.insert(class, found.clone());
+        }
         found
     }
 
     /// A class of a library module, by name.
     pub(crate) fn library_class(&self, module: Name, name: Name) -> Option<ClassKey> {
-        if let Some(&known) = self.builtins.borrow().get(&(module, name)) {
+        if let Some(&known) = self.tiers.borrow_mut().at(Tier::Library).classes.get(&(module, name)) {
             return known;
         }
         let found = self.find_library_class(module, name);
-        self.builtins.borrow_mut().insert((module, name), found);
+        self.tiers.borrow_mut().at(Tier::Library).classes.insert((module, name), found);
         found
     }
 
     fn find_library_class(&self, module: Name, name: Name) -> Option<ClassKey> {
-        let class_in = |file: &File| {
-            file.scopes.of(ScopeId::MODULE, name).iter().find_map(|b| match b.kind {
-                BindKind::Class(class) => Some(ClassKey::new(file.id, class)),
-                _ => None,
-            })
-        };
-        if module == Name::BUILTINS {
-            let id = self.library().builtins();
-            let (file, _) = self.module_files(id);
-            if let Some(found) = file.and_then(|f| class_in(&f)) {
-                return Some(found);
-            }
-            return class_in(&self.file(self.library().supplement()));
-        }
-        if let Some(id) = self.library().resolve(module) {
-            let (file, _) = self.module_files(id);
-            if let Some(found) = file.and_then(|f| class_in(&f)) {
-                return Some(found);
-            }
-        }
-        class_in(&self.file(self.library().supplement()))
+        let id = if module == Name::BUILTINS { Some(self.library().builtins()) } else { self.library().resolve(module) };
+        let found = id.and_then(|id| self.module_files(id).0).and_then(|f| class_in(&f, name));
+        found
+            .or_else(|| class_in(&self.file(self.library().supplement()), name))
+            .or_else(|| class_in(&self.file(self.library().support()), name))
     }
 
     pub(crate) fn builtin(&self, name: Name) -> Option<ClassKey> {
@@ -375,3 +490,11 @@ impl<'s> World<'s> {
 }
 
 use super::ty::Descriptor;
+
+/// The class that a module binds to a name.
+pub(super) fn class_in(file: &File, name: Name) -> Option<ClassKey> {
+    file.scopes.of(ScopeId::MODULE, name).iter().find_map(|b| match b.kind {
+        BindKind::Class(class) => Some(ClassKey::new(file.id, class)),
+        _ => None,
+    })
+}

@@ -8,8 +8,10 @@ use std::num::NonZeroUsize;
 
 use super::attention;
 use super::cache::Cache;
+use super::finish::Finish;
 use super::lanes::Isa;
-use super::matmul::{self, Finish, Matrix, Product};
+use super::machine;
+use super::matmul::{self, Matrix, Product};
 use super::memory::{Arena, Floats};
 use super::rope::{self, Angles};
 use super::rows::Prepare;
@@ -68,7 +70,7 @@ impl CpuBackend {
                 problem: format!("this machine has {}", Isa::best().name()),
             });
         }
-        let pool = Pool::new(threads.unwrap_or_else(default_threads));
+        let pool = Pool::new(threads.unwrap_or_else(machine::default_threads));
         let n_threads = pool.n_threads();
         Ok(Self {
             isa,
@@ -144,7 +146,11 @@ impl CpuBackend {
             isa: self.isa,
             matrix: &self.matrices[w.0 as usize],
             x,
-            prepare: Prepare { norm, n_cols },
+            prepare: Prepare {
+                norm,
+                n_cols,
+                halves: self.matrices[w.0 as usize].has_halves(),
+            },
             n_rows,
             out,
             out_cols,
@@ -159,19 +165,16 @@ impl CpuBackend {
         }
         let gated = matches!(product.finish, Finish::Gated(_));
         assert_eq!(gated, product.matrix.gated, "only gated pairs are combined");
-        matmul::run(&mut self.pool, &mut self.products, &product).map_err(lost)
+        Ok(matmul::run(&mut self.pool, &mut self.products, &product)?)
     }
 }
 
-/// One thread per core that this process may use; hyper-threads of one core share its vector units.
-fn default_threads() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
-fn lost(_: RegionPanicked) -> DeviceError {
-    DeviceError::Lost {
-        device: "cpu",
-        problem: "a thread of the backend panicked (its message was printed)".to_owned(),
+impl From<RegionPanicked> for DeviceError {
+    fn from(_: RegionPanicked) -> Self {
+        Self::Lost {
+            device: "cpu",
+            problem: "a thread of the backend panicked (its message was printed)".to_owned(),
+        }
     }
 }
 
@@ -189,7 +192,9 @@ impl Backend for CpuBackend {
     }
 
     fn description(&self) -> String {
-        format!("{}, {} threads", self.isa.name(), self.pool.n_threads())
+        let (name, n) = (machine::name(), self.pool.n_threads());
+        let threads = if n == 1 { "thread" } else { "threads" };
+        format!("{name}, {}, {n} {threads}", self.isa.name())
     }
 
     fn matrix(
@@ -212,16 +217,14 @@ impl Backend for CpuBackend {
             let n_bytes = part.n_groups().saturating_mul(part.group_bytes());
             part.start = self.arena.take(n_bytes, "a weight matrix")?.as_ptr();
             let pieces = Pieces::new(part.n_groups(), self.pool.n_threads(), 1);
-            self.pool
-                .run(&|_| {
-                    while let Some(piece) = pieces.claim() {
-                        for g in piece {
-                            // SAFETY: fresh memory, and each group is claimed once.
-                            unsafe { part.fill(source, g) };
-                        }
+            self.pool.run(&|_| {
+                while let Some(piece) = pieces.claim() {
+                    for g in piece {
+                        // SAFETY: fresh memory, and each group is claimed once.
+                        unsafe { part.fill(source, g) };
                     }
-                })
-                .map_err(lost)?;
+                }
+            })?;
             first_row += source.rows;
             laid_out.push(part);
         }
@@ -274,9 +277,10 @@ impl Backend for CpuBackend {
         let cols = self.matrices[table.0 as usize].cols;
         let out = self.pointer(out, ids.len() * cols) as usize;
         let table = &self.matrices[table.0 as usize];
+        let inside = ids.iter().all(|&id| (id as usize) < table.rows);
+        assert!(inside, "a token id is outside the embedding");
         let copy = |t: usize| {
             let mut row = ids[t] as usize;
-            assert!(row < table.rows, "a token id is outside the embedding");
             for part in &table.parts {
                 if row < part.rows {
                     // SAFETY: row `t` of the buffer, which one thread claims.
@@ -294,13 +298,12 @@ impl Backend for CpuBackend {
             return Ok(());
         }
         let pieces = Pieces::new(ids.len(), self.pool.n_threads(), 1);
-        self.pool
-            .run(&|_| {
-                while let Some(piece) = pieces.claim() {
-                    piece.for_each(copy);
-                }
-            })
-            .map_err(lost)
+        self.pool.run(&|_| {
+            while let Some(piece) = pieces.claim() {
+                piece.for_each(copy);
+            }
+        })?;
+        Ok(())
     }
 
     fn norm_matmul(
@@ -368,7 +371,7 @@ impl Backend for CpuBackend {
             k_norm: bias_of(&self.vectors, spec.k_norm),
             qkv: self.pointer(qkv, step.n_rows * (spec.n_heads + 2 * n_kv) * d),
         };
-        rope::run(&mut self.pool, &job).map_err(lost)
+        Ok(rope::run(&mut self.pool, &job)?)
     }
 
     fn attention(
@@ -400,7 +403,7 @@ impl Backend for CpuBackend {
                 .cast_const(),
             out: self.pointer(out, step.n_rows * n_q * d),
         };
-        attention::run(&mut self.pool, &mut self.attention, &job).map_err(lost)?
+        attention::run(&mut self.pool, &mut self.attention, &job)
     }
 
     fn gather(

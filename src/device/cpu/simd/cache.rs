@@ -99,7 +99,14 @@ impl Cache {
             } else {
                 let keys = keys.cast::<u16>().add(offset);
                 let values = values.cast::<u16>().add(value_at);
-                for d in (0..key.len()).step_by(LANES) {
+                let whole = key.len() / LANES * LANES;
+                for d in (0..whole).step_by(LANES) {
+                    let bits = self.narrow(s, &key[d..d + LANES]);
+                    put(keys.add(d * key_stride), key_stride, &bits);
+                    let bits = self.narrow(s, &value[d..d + LANES]);
+                    put(values.add(d), 1, &bits);
+                }
+                for d in (whole..key.len()).step_by(LANES) {
                     let n = (key.len() - d).min(LANES);
                     let bits = self.narrow(s, &key[d..d + n]);
                     put(keys.add(d * key_stride), key_stride, &bits[..n]);
@@ -114,7 +121,11 @@ impl Cache {
     #[inline(always)]
     fn narrow<S: Lanes>(&self, s: S, values: &[f32]) -> [u16; LANES] {
         let mut padded = [0.0; LANES];
-        padded[..values.len()].copy_from_slice(values);
+        // Whole vectors, the usual case, are copied without a loop.
+        match values.first_chunk::<LANES>() {
+            Some(all) => padded = *all,
+            None => padded[..values.len()].copy_from_slice(values),
+        }
         let mut bits = [0; LANES];
         if self.shape.dtype == KvType::F16 {
             // SAFETY: sixteen elements each.

@@ -336,6 +336,21 @@ fn runs_of(part: &Part, g: usize) -> Runs {
     }
 }
 
+/// Ask for the start of group `g`, whose use begins soon.
+pub(super) fn ask_for(isa: Isa, part: &Part, g: usize) {
+    struct Ask(*const u8);
+    impl Kernel for Ask {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Lanes>(self, s: S) {
+            for line in 0..AHEAD_BYTES / 64 {
+                s.prefetch(self.0.wrapping_add(line * 64));
+            }
+        }
+    }
+    dispatch(isa, Ask(part.group(g)));
+}
+
 /// f32 elements that a panel of `n_blocks` blocks needs.
 pub(super) const fn panel_len(n_blocks: usize) -> usize {
     n_blocks * (512 / 4 + 2 * LANES)

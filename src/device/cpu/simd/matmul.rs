@@ -10,13 +10,15 @@
 #![allow(unsafe_code)] // threads write disjoint parts of one buffer
 
 use super::dot::{self, Series};
+use super::finish::{Finish, FinishTile};
 use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
 use super::memory::Floats;
 use super::rows::{self, BLOCK_WORDS, Prepare};
 use super::weight::Part;
+use crate::base::DType;
+use crate::device::DeviceError;
 use crate::device::cpu::pool::{Pieces, Pool, RegionPanicked};
 use crate::device::cpu::source::is_blocks;
-use crate::device::{Activation, DeviceError};
 
 /// Most rows that use the weights as they lie.
 const DIRECT_ROWS: usize = 4;
@@ -36,6 +38,11 @@ pub(super) struct Matrix {
 impl Matrix {
     fn has_blocks(&self) -> bool {
         self.parts.iter().any(|p| is_blocks(p.dtype))
+    }
+
+    /// Whether scales change every 16 columns.
+    pub(super) fn has_halves(&self) -> bool {
+        self.parts.iter().any(|p| p.dtype == DType::Q6K)
     }
 
     fn has_plain(&self) -> bool {
@@ -61,14 +68,6 @@ impl Matrix {
         }
         unreachable!("units are below n_units")
     }
-}
-
-/// What happens to the sums.
-#[derive(Clone, Copy)]
-pub(super) enum Finish<'a> {
-    Set(Option<&'a [f32]>),
-    Add(Option<&'a [f32]>),
-    Gated(Activation),
 }
 
 /// One product. x `[T, K]`, out `[T, R]`.
@@ -112,6 +111,7 @@ pub(super) struct Scratch {
     own: Vec<Own>,
     rows: Floats,
     plain: Floats,
+    tiles: Vec<(usize, usize)>,
 }
 
 impl Scratch {
@@ -122,6 +122,7 @@ impl Scratch {
                 .collect::<Result<_, _>>()?,
             rows: Floats::new(0, "prepared rows")?,
             plain: Floats::new(0, "prepared rows")?,
+            tiles: Vec::new(),
         })
     }
 
@@ -131,12 +132,12 @@ impl Scratch {
         let what = "prepared rows";
         self.rows.reserve(n_rows * n_blocks * BLOCK_WORDS, what)?;
         self.plain.reserve(n_rows * n_cols, what)?;
-        let n_tiles = n_rows + 2;
+        self.tiles.reserve(n_rows);
         for own in &mut self.own {
             own.rows
                 .reserve(DIRECT_ROWS * n_blocks * BLOCK_WORDS, what)?;
             own.plain.reserve(DIRECT_ROWS * n_cols, what)?;
-            let n_sums = (SERIES_GROUPS * DIRECT_ROWS).max(n_tiles) * LANES;
+            let n_sums = (SERIES_GROUPS * DIRECT_ROWS).max(n_rows) * LANES;
             own.sums.reserve(2 * n_sums, what)?;
             own.panels.reserve(2 * dot::panel_len(n_blocks), what)?;
         }
@@ -168,9 +169,22 @@ pub(super) fn run(
         let scratch = &*scratch;
         return pool.run(&|thread| product.direct(&pieces, &scratch.own[thread]));
     }
-    let tiles: Vec<(usize, usize)> = rows::tiles(product.n_rows, tile_rows(product.isa)).collect();
-    let prepare = Pieces::new(tiles.len(), n_threads, 1);
-    let scratch = &*scratch;
+    let mut tiles = std::mem::take(&mut scratch.tiles);
+    tiles.clear();
+    tiles.extend(rows::tiles(product.n_rows, tile_rows(product.isa)));
+    let result = run_tiles(pool, scratch, product, &tiles);
+    scratch.tiles = tiles;
+    result
+}
+
+fn run_tiles(
+    pool: &mut Pool,
+    scratch: &Scratch,
+    product: &Product<'_>,
+    tiles: &[(usize, usize)],
+) -> Result<(), RegionPanicked> {
+    let (n_threads, n_units) = (pool.n_threads(), product.matrix.n_units());
+    let prepare = Pieces::new(tiles.len(), n_threads * 4, 1);
     pool.run(&|_| {
         while let Some(piece) = prepare.claim() {
             for &tile in &tiles[piece] {
@@ -181,12 +195,14 @@ pub(super) fn run(
     let row_bytes = product.matrix.cols.div_ceil(32) * BLOCK_WORDS * 4;
     let n_chunks = (product.n_rows * row_bytes).div_ceil(CHUNK_BYTES).max(1);
     let chunk_tiles = tiles.len().div_ceil(n_chunks);
-    let chunks: Vec<&[(usize, usize)]> = tiles.chunks(chunk_tiles).collect();
-    let pieces = Pieces::new(chunks.len() * n_units, n_threads, 1);
+    let n_chunks = tiles.len().div_ceil(chunk_tiles);
+    let pieces = Pieces::new(n_chunks * n_units, n_threads * 4, 1);
     pool.run(&|thread| {
         while let Some(piece) = pieces.claim() {
             for i in piece {
-                product.unit(chunks[i / n_units], i % n_units, scratch, thread);
+                let first = i / n_units * chunk_tiles;
+                let chunk = &tiles[first..(first + chunk_tiles).min(tiles.len())];
+                product.unit(chunk, i % n_units, scratch, thread);
             }
         }
     })
@@ -248,6 +264,9 @@ impl Product<'_> {
         let Some(mut piece) = pieces.claim() else {
             return;
         };
+        // The first weights come in while the rows are prepared.
+        let (part, g, _) = self.matrix.locate(piece.start);
+        dot::ask_for(self.isa, part, g);
         let tiles = || rows::tiles(self.n_rows, DIRECT_ROWS);
         for tile in tiles() {
             self.prepare_tile(tile, own.rows.ptr(), own.plain.ptr());
@@ -395,7 +414,9 @@ impl Product<'_> {
         let col = part.first_row + g * LANES;
         let n = (part.rows - g * LANES).min(LANES);
         let kernel = FinishTile {
-            product: self,
+            finish: self.finish,
+            out: self.out,
+            out_cols: self.out_cols,
             first,
             m,
             col,
@@ -427,79 +448,6 @@ impl Kernel for PrepareRow<'_> {
                 rows::quantise_row(s, self.x, self.prepare, self.tile, self.m, self.lane);
             } else {
                 rows::plain_row(s, self.x, self.prepare, self.tile, self.m, self.lane);
-            }
-        }
-    }
-}
-
-struct FinishTile<'a> {
-    product: &'a Product<'a>,
-    first: usize,
-    m: usize,
-    col: usize,
-    n: usize,
-    sums: *mut f32,
-    second: *mut f32,
-}
-
-/// `act(x)`.
-#[inline(always)]
-fn activate<S: Lanes>(s: S, x: S::F, act: Activation) -> S::F {
-    let one = s.splat(1.0);
-    let neg = |x| s.sub(s.splat(0.0), x);
-    match act {
-        Activation::Silu => s.div(x, s.add(one, s.exp(neg(x)))),
-        Activation::GeluTanh => {
-            // x/2 · (1 + tanh u) = x · sigmoid(2u), u = √(2/π) · (x + 0.044715 x³).
-            let cubic = s.mul(s.mul(x, x), s.mul(x, s.splat(0.044_715)));
-            let two_u = s.mul(s.add(x, cubic), s.splat(1.595_769));
-            s.div(x, s.add(one, s.exp(neg(two_u))))
-        }
-    }
-}
-
-impl Kernel for FinishTile<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Lanes>(self, s: S) {
-        let product = self.product;
-        let (bias, add) = match product.finish {
-            Finish::Set(bias) => (bias, false),
-            Finish::Add(bias) => (bias, true),
-            Finish::Gated(_) => (None, false),
-        };
-        let mut bias_lanes = [0.0f32; LANES];
-        if let Some(bias) = bias {
-            bias_lanes[..self.n].copy_from_slice(&bias[self.col..self.col + self.n]);
-        }
-        for r in 0..self.m {
-            // SAFETY: this thread owns these sums, and these outputs: rows `first..first + m`, columns
-            // `col..col + n`. A group cut short goes through a padded copy.
-            unsafe {
-                let mut v = s.load(self.sums.add(r * LANES));
-                let out = product
-                    .out
-                    .add((self.first + r) * product.out_cols + self.col);
-                if let Finish::Gated(act) = product.finish {
-                    let up = s.load(self.second.add(r * LANES));
-                    v = s.mul(activate(s, v, act), up);
-                }
-                if bias.is_some() {
-                    v = s.add(v, s.load(bias_lanes.as_ptr()));
-                }
-                if self.n == LANES {
-                    if add {
-                        v = s.add(s.load(out), v);
-                    }
-                    s.store(out, v);
-                } else {
-                    let mut lanes = [0.0f32; LANES];
-                    s.store(lanes.as_mut_ptr(), v);
-                    for (i, lane) in lanes.iter().take(self.n).enumerate() {
-                        *out.add(i) = if add { *out.add(i) + lane } else { *lane };
-                    }
-                }
             }
         }
     }

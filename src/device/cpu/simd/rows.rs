@@ -39,6 +39,8 @@ pub(super) struct Prepare<'a> {
     /// Weights and epsilon of an RMS norm, or the row as it is.
     pub(super) norm: Option<(&'a [f32], f32)>,
     pub(super) n_cols: usize,
+    /// Whether sums of 16 columns are needed too (Q6_K).
+    pub(super) halves: bool,
 }
 
 /// `x[c] · norm` of up to sixteen columns from `c`; zeros past the row.
@@ -110,15 +112,23 @@ pub(super) unsafe fn quantise_row<S: Lanes>(
         let low = normed(s, x, prepare, scale, b * 32);
         let high = normed(s, x, prepare, scale, b * 32 + LANES);
         let largest = s.largest(s.max(s.abs(low), s.abs(high)));
-        let d = largest / 127.0;
-        // A block so small that 1/d overflows is a block of zeros.
-        let inverse = if d > 1e-37 { 1.0 / d } else { 0.0 };
-        let d = if inverse == 0.0 { d * 0.0 } else { d };
+        // A block so small that 127 / largest overflows is a block of zeros; an infinite one is NaN.
+        let inverse = if largest > 1e-35 {
+            127.0 / largest
+        } else {
+            0.0
+        };
+        let d = if inverse == 0.0 {
+            largest * 0.0
+        } else {
+            largest / 127.0
+        };
         let inverse = s.splat(inverse);
         let low = s.round(s.mul(low, inverse));
         let high = s.round(s.mul(high, inverse));
         // Small integers: f32 sums are exact.
-        let (sum_low, sum_high) = (s.sum(s.to_f(low)), s.sum(s.to_f(high)));
+        let (low_f, high_f) = (s.to_f(low), s.to_f(high));
+        let sum = s.sum(s.add(low_f, high_f));
         let mut codes = [0i8; 32];
         // SAFETY: 32 codes; the tile has 13 words per row and block.
         unsafe {
@@ -130,10 +140,13 @@ pub(super) unsafe fn quantise_row<S: Lanes>(
                 block.add(i * m).cast::<u32>().write(four);
             }
             block.add(SCALE * m).write(d);
-            block.add(SCALED_SUM * m).write(d * (sum_low + sum_high));
-            let neg = [-(sum_low + sum_high), -sum_low, -sum_high];
-            for (i, neg) in neg.into_iter().enumerate() {
-                block.add((NEG_SUM + i) * m).cast::<i32>().write(neg as i32);
+            block.add(SCALED_SUM * m).write(d * sum);
+            block.add(NEG_SUM * m).cast::<i32>().write(-sum as i32);
+            if prepare.halves {
+                let sum_low = s.sum(low_f);
+                let halves = [-sum_low as i32, (sum_low - sum) as i32];
+                block.add((NEG_SUM + 1) * m).cast::<i32>().write(halves[0]);
+                block.add((NEG_SUM + 2) * m).cast::<i32>().write(halves[1]);
             }
         }
     }

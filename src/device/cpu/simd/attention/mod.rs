@@ -12,16 +12,14 @@
 #![allow(unsafe_code)] // scratch and outputs are divided between threads as raw pointers
 
 mod kernel;
+mod part;
 
-use std::marker::PhantomData;
-
-use self::kernel::{CHUNK, Join, Multiply, Running, Softmax, Sums, Total, Widen};
+use self::kernel::{CHUNK, Join, Running, Sums};
 use super::cache::Cache;
-use super::dot::{Brain, Element, Half, Single};
 use super::lanes::{Isa, LANES, dispatch};
 use super::memory::Floats;
 use crate::device::cpu::pool::{Pieces, Pool, RegionPanicked};
-use crate::device::{Attention, DeviceError, KvType, SeqRows, StepRows};
+use crate::device::{Attention, DeviceError, SeqRows, StepRows};
 
 /// Chunks of one part.
 const SPLIT_CHUNKS: usize = 4;
@@ -133,15 +131,6 @@ pub(super) struct Job<'a> {
 // SAFETY: `qkv` is only read, and `out` is divided between the items of `run`.
 unsafe impl Sync for Job<'_> {}
 
-/// The keys and values of a chunk.
-#[derive(Clone, Copy)]
-struct Place {
-    keys: *const u8,
-    values: *const u8,
-    /// Vectors of keys.
-    n_lanes: usize,
-}
-
 /// Rows of one sequence that share a key-value head.
 #[derive(Clone, Copy)]
 struct Item<'a> {
@@ -156,55 +145,52 @@ pub(super) fn run(
     pool: &mut Pool,
     scratch: &mut Scratch,
     job: &Job<'_>,
-) -> Result<Result<(), DeviceError>, RegionPanicked> {
-    let group = job.group();
-    let d = job.spec.head_dim;
+) -> Result<(), DeviceError> {
     let n_items = job.n_items();
-    let work: usize = job
-        .step
-        .seqs
-        .iter()
-        .map(|s| s.n_rows * (s.past + s.n_rows))
-        .sum();
-    let work = work * job.spec.n_heads * d;
-    if work <= SERIAL_WORK || pool.n_threads() == 1 {
-        let own = Own::carve(&scratch.own[0], d, group);
+    if job.work() <= SERIAL_WORK || pool.n_threads() == 1 {
+        let own = job.own(scratch, 0);
         for i in 0..n_items {
             job.whole(&job.item(i), &own);
         }
-        return Ok(Ok(()));
+        return Ok(());
     }
     if n_items >= 4 * pool.n_threads() {
-        let pieces = Pieces::new(n_items, pool.n_threads() * 4, 1);
-        let scratch = &*scratch;
-        pool.run(&|thread| {
-            let own = Own::carve(&scratch.own[thread], d, group);
-            while let Some(piece) = pieces.claim() {
-                for i in piece {
-                    // The last rows of a sequence see the most keys: begin with them.
-                    job.whole(&job.item(n_items - 1 - i), &own);
-                }
+        Ok(by_item(pool, scratch, job)?)
+    } else {
+        by_part(pool, scratch, job)
+    }
+}
+
+/// Many items: a thread computes whole ones.
+fn by_item(pool: &mut Pool, scratch: &Scratch, job: &Job<'_>) -> Result<(), RegionPanicked> {
+    let n_items = job.n_items();
+    let pieces = Pieces::new(n_items, pool.n_threads() * 4, 1);
+    pool.run(&|thread| {
+        let own = job.own(scratch, thread);
+        while let Some(piece) = pieces.claim() {
+            for i in piece {
+                // The last rows of a sequence see the most keys: begin with them.
+                job.whole(&job.item(n_items - 1 - i), &own);
             }
-        })?;
-        return Ok(Ok(()));
-    }
-    // Few items: several threads share one, part by part.
-    let n_splits = |item: &Item<'_>| job.splits(item).len();
-    let most = (0..n_items)
-        .map(|i| n_splits(&job.item(i)))
-        .max()
-        .unwrap_or(0);
-    let part_len = Own::rows(group) * (d.next_multiple_of(LANES) + 2);
-    if let Err(e) = scratch
-        .parts
-        .reserve(n_items * most * part_len, "parts of attention")
-    {
-        return Ok(Err(e));
-    }
-    let parts = scratch.parts.ptr() as usize;
+        }
+    })
+}
+
+/// Few items: several threads share one, part by part, and the caller joins the parts in order.
+fn by_part(pool: &mut Pool, scratch: &mut Scratch, job: &Job<'_>) -> Result<(), DeviceError> {
+    let n_items = job.n_items();
+    let n_splits = |i: usize| job.splits(&job.item(i)).len();
+    let most = (0..n_items).map(n_splits).max().unwrap_or(0);
+    let m = Own::rows(job.group());
+    let part_len = m * (job.cache.value_stride() + 2);
+    let n_floats = n_items * most * part_len;
+    scratch.parts.reserve(n_floats, "parts of attention")?;
+    let scratch = &*scratch;
     let part = |i: usize, split: usize| {
-        let m = Own::rows(group);
-        let start = (parts as *mut f32).wrapping_add((i * most + split) * part_len);
+        let start = scratch
+            .parts
+            .ptr()
+            .wrapping_add((i * most + split) * part_len);
         Sums {
             largest: start,
             total: start.wrapping_add(m),
@@ -212,36 +198,44 @@ pub(super) fn run(
         }
     };
     let pieces = Pieces::new(n_items * most, pool.n_threads() * 4, 1);
-    {
-        let scratch = &*scratch;
-        pool.run(&|thread| {
-            let own = Own::carve(&scratch.own[thread], d, group);
-            while let Some(piece) = pieces.claim() {
-                for i in piece {
-                    let (i, split) = (i / most, i % most);
-                    let item = job.item(i);
-                    let splits = job.splits(&item);
-                    if split < splits.len() {
-                        job.load_queries(&item, &own);
-                        job.part(&item, splits.start + split, &own, part(i, split));
-                    }
+    pool.run(&|thread| {
+        let own = job.own(scratch, thread);
+        while let Some(piece) = pieces.claim() {
+            for i in piece {
+                let (i, split) = (i / most, i % most);
+                let item = job.item(i);
+                let splits = job.splits(&item);
+                if split < splits.len() {
+                    job.load_queries(&item, &own);
+                    job.part(&item, splits.start + split, &own, part(i, split));
                 }
             }
-        })?;
-    }
-    let own = Own::carve(&scratch.own[0], d, group);
+        }
+    })?;
+    let own = job.own(scratch, 0);
     for i in 0..n_items {
         let item = job.item(i);
         job.start_whole(&item, &own);
-        for split in 0..n_splits(&item) {
+        for split in 0..n_splits(i) {
             job.join(&item, &own, part(i, split));
         }
         job.finish(&item, &own);
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 impl<'a> Job<'a> {
+    /// Multiplications of the scores, more or less.
+    fn work(&self) -> usize {
+        let pairs = |s: &SeqRows<'_>| s.n_rows * (s.past + s.n_rows);
+        let n_pairs: usize = self.step.seqs.iter().map(pairs).sum();
+        n_pairs * self.spec.n_heads * self.spec.head_dim
+    }
+
+    fn own(&self, scratch: &Scratch, thread: usize) -> Own {
+        Own::carve(&scratch.own[thread], self.spec.head_dim, self.group())
+    }
+
     fn group(&self) -> usize {
         self.spec.n_heads / self.spec.n_kv_heads
     }
@@ -384,227 +378,6 @@ impl<'a> Job<'a> {
                         *self.out.add(to + i) = sum * scale;
                     }
                 }
-            }
-        }
-    }
-
-    /// Sums over the keys of one part, into `sums`.
-    fn part(&self, item: &Item<'_>, split: usize, own: &Own, sums: Sums) {
-        match self.cache.shape.dtype {
-            KvType::F32 => self.part_of::<Single>(item, split, own, sums),
-            KvType::F16 => self.part_of::<Half>(item, split, own, sums),
-            KvType::BF16 => self.part_of::<Brain>(item, split, own, sums),
-        }
-    }
-
-    fn part_of<E: Element>(&self, item: &Item<'_>, split: usize, own: &Own, sums: Sums) {
-        let m = item.n_rows * self.group();
-        let value_stride = self.cache.value_stride();
-        // SAFETY: this thread's scratch, and a part that belongs to this thread.
-        unsafe {
-            for r in 0..m {
-                *own.running.largest.add(r) = f32::NEG_INFINITY;
-            }
-            std::ptr::write_bytes(own.running.lanes, 0, m * LANES);
-            std::ptr::write_bytes(sums.values, 0, m * value_stride);
-        }
-        let (from, to) = self.key_range(item);
-        let per_block = self.chunks_per_block();
-        let first = (split * SPLIT_CHUNKS).max(self.chunk_of(from));
-        let last = ((split + 1) * SPLIT_CHUNKS).min(self.chunk_of(to - 1) + 1);
-        for chunk in first..last {
-            let offset = chunk % per_block * CHUNK;
-            let n_tokens = self.cache.shape.block_tokens;
-            let key = chunk / per_block * n_tokens + offset;
-            let n_keys = (n_tokens - offset).min(CHUNK).min(to.saturating_sub(key));
-            if n_keys > 0 {
-                let here = self.place::<E>(item, chunk, item.kv_head);
-                let next = if chunk < self.chunk_of(to - 1) {
-                    self.place::<E>(item, chunk + 1, item.kv_head)
-                } else {
-                    let next_head = (item.kv_head + 1) % self.spec.n_kv_heads;
-                    self.place::<E>(item, self.chunk_of(from), next_head)
-                };
-                self.chunk::<E>(item, key, n_keys, here, next, own, sums);
-            }
-        }
-        // SAFETY: this thread's scratch, and a part that belongs to this thread.
-        unsafe { std::ptr::copy_nonoverlapping(own.running.largest, sums.largest, m) };
-        let total = Total {
-            n_rows: m,
-            lanes: own.running.lanes,
-            total: sums.total,
-        };
-        dispatch(self.isa, total);
-    }
-
-    /// Where a chunk lies in the cache.
-    fn place<E: Element>(&self, item: &Item<'_>, chunk: usize, kv_head: usize) -> Place {
-        let per_block = self.chunks_per_block();
-        let block = item.seq.blocks[chunk / per_block] as usize;
-        let offset = chunk % per_block * CHUNK;
-        let keys = self.cache.keys(self.layer, block, kv_head);
-        let values = self.cache.values(self.layer, block, kv_head);
-        Place {
-            keys: keys.wrapping_add(offset * E::BYTES),
-            values: values.wrapping_add(offset * self.cache.value_stride() * E::BYTES),
-            n_lanes: (self.cache.key_stride() - offset).min(CHUNK) / LANES,
-        }
-    }
-
-    fn chunk<E: Element>(
-        &self,
-        item: &Item<'_>,
-        key: usize,
-        n_keys: usize,
-        here: Place,
-        next: Place,
-        own: &Own,
-        sums: Sums,
-    ) {
-        let group = self.group();
-        let m = item.n_rows * group;
-        let mut visible = [0u32; TILE_ROWS];
-        let visible = &mut visible[..item.n_rows];
-        for (r, visible) in visible.iter_mut().enumerate() {
-            *visible = self.visible(item.seq, item.first + r, key, n_keys);
-        }
-        if m > WIDEN_ROWS && E::BYTES < 4 {
-            let wide = self.widen::<E>(n_keys, here, next, own);
-            self.scores::<Single>(m, wide, wide, CHUNK, own);
-            self.soften(visible, own);
-            self.weigh::<Single>(m, n_keys, wide, wide, own, sums);
-        } else {
-            self.scores::<E>(m, here, next, self.cache.key_stride(), own);
-            self.soften(visible, own);
-            self.weigh::<E>(m, n_keys, here, next, own, sums);
-        }
-    }
-
-    /// Make a chunk f32.
-    fn widen<E: Element>(&self, n_keys: usize, here: Place, next: Place, own: &Own) -> Place {
-        let (key_stride, value_stride) = (self.cache.key_stride(), self.cache.value_stride());
-        let keys = Widen {
-            element: PhantomData::<E>,
-            n_rows: self.spec.head_dim,
-            n_vectors: here.n_lanes,
-            from: here.keys,
-            from_stride: key_stride,
-            next: next.keys,
-            to: own.keys,
-            to_stride: CHUNK,
-        };
-        dispatch(self.isa, keys);
-        let values = Widen {
-            element: PhantomData::<E>,
-            n_rows: n_keys,
-            n_vectors: value_stride / LANES,
-            from: here.values,
-            from_stride: value_stride,
-            next: next.values,
-            to: own.values,
-            to_stride: value_stride,
-        };
-        dispatch(self.isa, values);
-        Place {
-            keys: own.keys.cast_const().cast(),
-            values: own.values.cast_const().cast(),
-            n_lanes: here.n_lanes,
-        }
-    }
-
-    /// Bit `i`: row `row` sees key `key + i`.
-    fn visible(&self, seq: &SeqRows<'_>, row: usize, key: usize, n_keys: usize) -> u32 {
-        let below = |n: usize| ((1u64 << n.min(CHUNK)) - 1) as u32;
-        let from = self.first_key(seq, row).saturating_sub(key);
-        let Some(tree) = seq.tree else {
-            let to = (seq.past + row + 1).saturating_sub(key).min(n_keys);
-            return below(to) & !below(from);
-        };
-        let mut bits = below(seq.past.saturating_sub(key).min(n_keys)) & !below(from);
-        let positions = &self.step.positions[seq.first_row..][..seq.n_rows];
-        let words = seq.n_rows.div_ceil(64);
-        for i in seq.past.saturating_sub(key).min(n_keys)..n_keys {
-            let own = key + i - seq.past;
-            let near = self
-                .spec
-                .window
-                .is_none_or(|w| (positions[row] as usize) < positions[own] as usize + w);
-            if near && tree[row * words + own / 64] >> (own % 64) & 1 == 1 {
-                bits |= 1 << i;
-            }
-        }
-        bits
-    }
-
-    fn scores<E: Element>(&self, m: usize, here: Place, next: Place, b_stride: usize, own: &Own) {
-        let d = self.spec.head_dim;
-        macro_rules! multiply {
-            ($v:literal) => {
-                Multiply::<E, $v> {
-                    element: PhantomData,
-                    n_rows: m,
-                    n_k: d,
-                    a: own.queries,
-                    a_stride: d,
-                    b: here.keys,
-                    b_stride,
-                    next_b: next.keys,
-                    c: own.scores,
-                    c_stride: CHUNK,
-                    alpha: None,
-                }
-            };
-        }
-        if here.n_lanes == 2 {
-            dispatch(self.isa, multiply!(2));
-        } else {
-            dispatch(self.isa, multiply!(1));
-        }
-    }
-
-    fn soften(&self, visible: &[u32], own: &Own) {
-        let softmax = Softmax {
-            scores: own.scores,
-            visible,
-            group: self.group(),
-            running: own.running,
-        };
-        dispatch(self.isa, softmax);
-    }
-
-    fn weigh<E: Element>(
-        &self,
-        m: usize,
-        n_keys: usize,
-        here: Place,
-        next: Place,
-        own: &Own,
-        sums: Sums,
-    ) {
-        let stride = self.cache.value_stride();
-        for first in (0..stride).step_by(2 * LANES) {
-            macro_rules! multiply {
-                ($v:literal) => {
-                    Multiply::<E, $v> {
-                        element: PhantomData,
-                        n_rows: m,
-                        n_k: n_keys,
-                        a: own.scores,
-                        a_stride: CHUNK,
-                        b: here.values.wrapping_add(first * E::BYTES),
-                        b_stride: stride,
-                        next_b: next.values.wrapping_add(first * E::BYTES),
-                        c: sums.values.wrapping_add(first),
-                        c_stride: stride,
-                        alpha: Some(own.running.alpha),
-                    }
-                };
-            }
-            if first + 2 * LANES <= stride {
-                dispatch(self.isa, multiply!(2));
-            } else {
-                dispatch(self.isa, multiply!(1));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Lanes in two 256-bit registers.
+//! Lanes in two 256-bit registers, with or without AVX-VNNI's byte products.
 //!
 //! # Place
 //! Part of `device::cpu::simd::lanes`.
@@ -8,8 +8,9 @@ use std::arch::x86_64::*;
 
 use super::{Kernel, Lanes};
 
+/// `VNNI`: the machine multiplies and adds bytes in one instruction.
 #[derive(Clone, Copy)]
-pub(super) struct Avx2(());
+pub(super) struct Avx2<const VNNI: bool>(());
 
 /// Compile and run `kernel` with these instructions.
 ///
@@ -17,18 +18,27 @@ pub(super) struct Avx2(());
 /// The machine has them.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn run<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Avx2(()))
+    kernel.run(Avx2::<false>(()))
+}
+
+/// Compile and run `kernel` with these instructions and AVX-VNNI.
+///
+/// # Safety
+/// The machine has them.
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+pub(super) unsafe fn run_vnni<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx2::<true>(()))
 }
 
 macro_rules! isa {
     ($e:expr) => {
-        // SAFETY: an `Avx2` exists only after detection (`run`), and the expression touches
+        // SAFETY: an `Avx2` exists only after detection (the functions above), and the expression touches
         // registers, or memory that the caller of an unsafe operation owns.
         unsafe { $e }
     };
 }
 
-impl Lanes for Avx2 {
+impl<const VNNI: bool> Lanes for Avx2<VNNI> {
     type F = [__m256; 2];
     type I = [__m256i; 2];
 
@@ -150,6 +160,12 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn dot(self, wide: bool, acc: Self::I, codes: Self::I, x: Self::I) -> Self::I {
+        if VNNI {
+            return isa!([
+                _mm256_dpbusd_avx_epi32(acc[0], codes[0], x[0]),
+                _mm256_dpbusd_avx_epi32(acc[1], codes[1], x[1])
+            ]);
+        }
         isa!({
             // `maddubs` adds pairs in i16 with saturation: two products of a code up to 127 and a
             // byte down to −127 always fit, wider codes go in two parts.

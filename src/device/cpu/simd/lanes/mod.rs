@@ -29,11 +29,16 @@ pub enum Isa {
     Scalar,
     /// AVX2, FMA and F16C.
     Avx2,
+    /// AVX2 and AVX-VNNI.
+    Avx2Vnni,
     /// AVX-512 F, BW, VL, DQ and VNNI.
     Avx512,
 }
 
 impl Isa {
+    /// All of them, the plainest first.
+    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx2Vnni, Self::Avx512];
+
     /// Whether this machine can run it.
     pub fn is_available(self) -> bool {
         match self {
@@ -45,6 +50,8 @@ impl Isa {
                     && is_x86_feature_detected!("f16c")
             }
             #[cfg(target_arch = "x86_64")]
+            Self::Avx2Vnni => Self::Avx2.is_available() && is_x86_feature_detected!("avxvnni"),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 Self::Avx2.is_available()
                     && is_x86_feature_detected!("avx512f")
@@ -54,13 +61,13 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx2 | Self::Avx512 => false,
+            Self::Avx2 | Self::Avx2Vnni | Self::Avx512 => false,
         }
     }
 
     /// The widest instruction set of this machine.
     pub fn best() -> Self {
-        [Self::Avx512, Self::Avx2]
+        [Self::Avx512, Self::Avx2Vnni, Self::Avx2]
             .into_iter()
             .find(|isa| isa.is_available())
             .unwrap_or(Self::Scalar)
@@ -70,6 +77,7 @@ impl Isa {
         match self {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
+            Self::Avx2Vnni => "avx2-vnni",
             Self::Avx512 => "avx512-vnni",
         }
     }
@@ -95,9 +103,12 @@ pub(crate) fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
         Isa::Avx2 => unsafe { avx2::run(kernel) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: backends check `is_available` when they are made.
+        Isa::Avx2Vnni => unsafe { avx2::run_vnni(kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: backends check `is_available` when they are made.
         Isa::Avx512 => unsafe { avx512::run(kernel) },
         #[cfg(not(target_arch = "x86_64"))]
-        Isa::Avx2 | Isa::Avx512 => {
+        Isa::Avx2 | Isa::Avx2Vnni | Isa::Avx512 => {
             panic!("{} is not an instruction set of this machine", isa.name())
         }
     }

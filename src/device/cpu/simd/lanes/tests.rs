@@ -90,7 +90,7 @@ fn every_instruction_set_computes_the_same_bits() {
         let b = [0.0; LANES].map(|_: f32| random() * scale.min(120.0));
         let codes = [0u8; 64].map(|_| (random() * 128.0 + 128.0) as u8);
         let want = dispatch(Isa::Scalar, Everything { a, b, codes });
-        for isa in [Isa::Avx2, Isa::Avx512] {
+        for isa in Isa::ALL {
             if isa.is_available() {
                 let got = dispatch(isa, Everything { a, b, codes });
                 for (i, (got, want)) in got.iter().zip(&want).enumerate() {

@@ -214,7 +214,7 @@ fn long_contexts_are_split_between_threads_without_changing_a_bit() {
         kv_heads: 3,
         ..PLAIN
     };
-    check(shape, 700, &[&[700], &[699, 1], &[690, 10]]);
+    check(shape, 300, &[&[300], &[299, 1], &[290, 10]]);
 }
 
 /// Two sequences of which one is a tree; checks masks, several sequences in a step, copies and moves.

@@ -11,8 +11,13 @@ use crate::device::{Activation, Stacking};
 fn rounded(x: &[f32]) -> Vec<f32> {
     x.chunks(32)
         .flat_map(|block| {
-            let d = block.iter().fold(0.0f32, |a, v| a.max(v.abs())) / 127.0;
-            let inverse = if d > 1e-37 { 1.0 / d } else { 0.0 };
+            let largest = block.iter().fold(0.0f32, |a, v| a.max(v.abs()));
+            let d = largest / 127.0;
+            let inverse = if largest > 1e-35 {
+                127.0 / largest
+            } else {
+                0.0
+            };
             block.iter().map(move |v| {
                 if inverse == 0.0 {
                     0.0

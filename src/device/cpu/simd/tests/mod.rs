@@ -115,15 +115,21 @@ fn source(dtype: DType, rows: usize, cols: usize, data: &[u8]) -> MatrixSource<'
     }
 }
 
-/// Every instruction set of this machine with one to three threads.
+/// Every instruction set of this machine, with one to three threads.
 fn every_backend() -> Vec<(String, CpuBackend)> {
     let mut all = Vec::new();
-    for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512] {
+    for isa in Isa::ALL {
         if !isa.is_available() {
             println!("skipped: this machine has no {}", isa.name());
             continue;
         }
-        for threads in 1..=3 {
+        let threads: &[usize] = match isa {
+            Isa::Scalar => &[2],
+            Isa::Avx2 => &[3],
+            Isa::Avx2Vnni => &[1],
+            Isa::Avx512 => &[1, 2, 3],
+        };
+        for &threads in threads {
             let name = format!("{} with {threads} threads", isa.name());
             let backend = CpuBackend::with_isa(NonZeroUsize::new(threads), isa).unwrap();
             all.push((name, backend));
