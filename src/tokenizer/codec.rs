@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::byte_pair::BytePair;
 use super::chat::ChatTemplate;
-use super::error::TokenizerError;
+use super::error::{BrokenTemplate, TokenizerError};
 use super::role::{EOS_NAMES, EosSet, FIM_NAMES, FimTokens};
 use super::sentencepiece::SentencePiece;
 use super::stream::StreamDecoder;
@@ -51,7 +51,7 @@ pub struct Tokenizer {
     add_bos: bool,
     eos: EosSet,
     fim: Option<FimTokens>,
-    chat: Option<ChatTemplate>,
+    chat: Option<Result<ChatTemplate, BrokenTemplate>>,
     space_first: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Parts {
     /// Ids that the file's own fields call the end.
     pub(super) eos: Vec<TokenId>,
     pub(super) fim: Option<FimTokens>,
-    pub(super) chat: Option<ChatTemplate>,
+    pub(super) chat: Option<Result<ChatTemplate, BrokenTemplate>>,
     /// A space is put in front of a text.
     pub(super) space_first: bool,
 }
@@ -121,8 +121,10 @@ impl Tokenizer {
         };
         let chat = parts
             .chat
-            .or_else(|| ChatTemplate::known(|name| special_ids.contains_key(name)))
-            .map(|chat| chat.with_tokens(text_of(parts.bos), text_of(parts.eos.first().copied())));
+            .or_else(|| ChatTemplate::known(|name| special_ids.contains_key(name)).map(Ok))
+            .map(|chat| {
+                chat.map(|c| c.with_tokens(text_of(parts.bos), text_of(parts.eos.first().copied())))
+            });
         Self {
             engine: parts.engine,
             token_bytes: Arc::new(parts.token_bytes),
@@ -274,9 +276,13 @@ impl Tokenizer {
     /// The chat template: the file's own, or one for a kind of vocabulary that is known.
     ///
     /// # Errors
-    /// When there is neither.
+    /// When there is neither, or the file's own is not valid.
     pub fn chat_template(&self) -> Result<&ChatTemplate, TokenizerError> {
-        self.chat.as_ref().ok_or(TokenizerError::NoChatTemplate)
+        match &self.chat {
+            Some(Ok(chat)) => Ok(chat),
+            Some(Err(broken)) => Err(broken.clone().into()),
+            None => Err(TokenizerError::NoChatTemplate),
+        }
     }
 
     /// That every token has a row in an embedding of `rows` rows. More rows than tokens are fine: they

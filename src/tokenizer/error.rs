@@ -55,8 +55,16 @@ pub enum TokenizerError {
         "the model has no chat template and its vocabulary is not of a known kind; use a plain prompt"
     )]
     NoChatTemplate,
-    #[error("the chat template ({origin}) is not valid: {problem}")]
-    BadTemplate { origin: &'static str, problem: String },
+    #[error(transparent)]
+    BadTemplate(#[from] BrokenTemplate),
     #[error("the chat template ({origin}) refuses these messages: {problem}")]
     Refused { origin: &'static str, problem: String },
+}
+
+/// A chat template that cannot be used. Only a conversation needs it: the tokenizer loads all the same.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the chat template ({origin}) is not valid: {problem}; use a plain prompt")]
+pub struct BrokenTemplate {
+    pub origin: &'static str,
+    pub problem: String,
 }

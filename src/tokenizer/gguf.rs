@@ -110,10 +110,7 @@ fn finish(
         eos.extend(token(meta, &format!("tokenizer.ggml.{name}_token_id"), n)?);
     }
     let add_bos = meta.bool("tokenizer.ggml.add_bos_token")?;
-    let chat = match meta.str("tokenizer.chat_template")? {
-        Some(source) => Some(ChatTemplate::new(source, TemplateSource::Gguf)?),
-        None => None,
-    };
+    let chat = meta.str("tokenizer.chat_template")?;
     Ok(Tokenizer::assemble(Parts {
         engine,
         token_bytes,
@@ -123,7 +120,7 @@ fn finish(
         add_bos: add_bos.unwrap_or(add_bos_default),
         eos,
         fim: fim(meta, n)?,
-        chat,
+        chat: chat.map(|source| ChatTemplate::new(source, TemplateSource::Gguf)),
         space_first,
     }))
 }

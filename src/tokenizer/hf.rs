@@ -12,7 +12,7 @@ use tokenizers::Tokenizer as Pipeline;
 use super::byte_pair::{BytePair, Unprefixed};
 use super::chat::{ChatTemplate, TemplateSource};
 use super::codec::{Engine, Parts, Tokenizer};
-use super::error::TokenizerError;
+use super::error::{BrokenTemplate, TokenizerError};
 use super::token_bytes::{Kind, TokenBytes, byte_of_escape, bytes_of_byte_level, bytes_of_marked};
 use crate::base::{TokenId, limit};
 
@@ -246,6 +246,8 @@ fn strip_prefix(step: &mut Value) -> bool {
     }
 }
 
+type CompiledChat = Result<ChatTemplate, BrokenTemplate>;
+
 /// The JSON files beside `tokenizer.json`; `Null` where one is absent.
 struct Configs {
     folder: PathBuf,
@@ -319,9 +321,9 @@ impl Configs {
 
     /// The template: its own file, or `tokenizer_config.json` as a string or as a list with one named
     /// `default`.
-    fn chat_template(&self) -> Result<Option<ChatTemplate>, TokenizerError> {
+    fn chat_template(&self) -> Result<Option<CompiledChat>, TokenizerError> {
         if let Some(source) = &self.jinja {
-            return ChatTemplate::new(source, TemplateSource::JinjaFile).map(Some);
+            return Ok(Some(ChatTemplate::new(source, TemplateSource::JinjaFile)));
         }
         let source = match &self.tokenizer["chat_template"] {
             Value::Null => return Ok(None),
@@ -333,7 +335,7 @@ impl Configs {
                 .ok_or_else(|| self.bad_template("a list without a template named \"default\""))?,
             _ => return Err(self.bad_template("neither a string nor a list")),
         };
-        ChatTemplate::new(source, TemplateSource::TokenizerConfig).map(Some)
+        Ok(Some(ChatTemplate::new(source, TemplateSource::TokenizerConfig)))
     }
 
     fn bad_template(&self, problem: &str) -> TokenizerError {

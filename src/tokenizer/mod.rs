@@ -28,6 +28,6 @@ mod tests;
 
 pub use chat::{ChatOptions, ChatTemplate, Message, TemplateSource};
 pub use codec::{AddBos, Specials, Tokenizer};
-pub use error::TokenizerError;
+pub use error::{BrokenTemplate, TokenizerError};
 pub use role::{EosSet, FimTokens};
 pub use stream::StreamDecoder;

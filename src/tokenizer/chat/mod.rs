@@ -22,7 +22,7 @@ use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, Error, ErrorKind};
 use serde::Serialize;
 
-use super::error::TokenizerError;
+use super::error::{BrokenTemplate, TokenizerError};
 
 /// Steps of the template machine; real templates take a few thousand for a long conversation.
 const FUEL: u64 = 2_000_000;
@@ -102,7 +102,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// When it is not a valid template.
-    pub fn new(template: &str, source: TemplateSource) -> Result<Self, TokenizerError> {
+    pub fn new(template: &str, source: TemplateSource) -> Result<Self, BrokenTemplate> {
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
@@ -111,9 +111,9 @@ impl ChatTemplate {
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_filter("tojson", tojson);
         environment.add_function("raise_exception", raise_exception);
-        environment.add_template_owned(NAME, without_generation_tags(template)).map_err(|e| {
-            TokenizerError::BadTemplate { origin: source.as_str(), problem: describe(&e) }
-        })?;
+        environment
+            .add_template_owned(NAME, without_generation_tags(template))
+            .map_err(|e| BrokenTemplate { origin: source.as_str(), problem: describe(&e) })?;
         Ok(Self { environment, source, bos: String::new(), eos: String::new() })
     }
 

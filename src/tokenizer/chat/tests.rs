@@ -98,7 +98,7 @@ fn an_exception_of_the_template_is_its_words_and_its_source() {
 fn a_template_that_is_none_or_never_ends_is_an_error() {
     let error =
         ChatTemplate::new("{% for %}", TemplateSource::Gguf).err().expect("must be refused");
-    assert!(matches!(error, TokenizerError::BadTemplate { .. }), "{error}");
+    assert!(error.problem.contains("line 1"), "{error}");
     let template = ChatTemplate::new(
         "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}",
         TemplateSource::Gguf,

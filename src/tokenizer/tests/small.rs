@@ -132,12 +132,6 @@ fn descriptions_that_contradict_themselves_are_refused() {
         &with(spm(), "tokenizer.ggml.scores", MetaValue::F32s(vec![0.0])),
         expect!["the tokenizer has 1 entries of tokenizer.ggml.scores, but 260 tokens"],
     );
-    check_refused(
-        &with(good(), "tokenizer.chat_template", model("{% if %}")),
-        expect![
-            "the chat template (tokenizer.chat_template of the GGUF file) is not valid: unexpected end of block (line 1)"
-        ],
-    );
     // Some converters write this for "none".
     let none = with(good(), "tokenizer.ggml.eos_token_id", MetaValue::U32(u32::MAX));
     assert_eq!(from_metadata(&none).unwrap().eos().ids(), []);
@@ -231,6 +225,16 @@ fn a_model_without_template_and_of_no_known_kind_has_none() {
     let tokenizer = from_metadata(&byte_level("gpt-2", &[], &[])).unwrap();
     let error = tokenizer.chat_template().err().expect("must be refused");
     assert!(matches!(error, TokenizerError::NoChatTemplate), "{error}");
+}
+
+#[test]
+fn a_template_that_is_not_valid_stops_conversations_only() {
+    let metadata = byte_level("gpt-2", &[], &[]);
+    let template = MetaValue::Str("{% if %}".to_owned());
+    let tokenizer = from_metadata(&with(metadata, "tokenizer.chat_template", template)).unwrap();
+    assert_eq!(encode(&tokenizer, "a"), [TokenId(u32::from(b'a'))]);
+    let error = tokenizer.chat_template().err().expect("must be refused");
+    assert!(matches!(error, TokenizerError::BadTemplate(_)), "{error}");
 }
 
 #[test]
