@@ -129,8 +129,8 @@ pub(super) unsafe fn quantise_row<S: Lanes>(
                 let four = codes.as_ptr().add(i * 4).cast::<u32>().read_unaligned();
                 block.add(i * m).cast::<u32>().write(four);
             }
-            block.add(SCALE * m).write(to_ten_bits(d));
-            block.add(SCALED_SUM * m).write(to_ten_bits(d * sum));
+            block.add(SCALE * m).write(d);
+            block.add(SCALED_SUM * m).write(d * sum);
             block.add(NEG_SUM * m).cast::<i32>().write(-sum as i32);
             if prepare.halves {
                 let sum_low = s.sum(low_f);
@@ -140,18 +140,6 @@ pub(super) unsafe fn quantise_row<S: Lanes>(
             }
         }
     }
-}
-
-/// Round to the ten fraction bits of an f16, ties to even; the exponent stays as wide as it is.
-///
-/// ggml stores the scale of a block of activations and its scaled sum as f16. The rounding is small
-/// beside that of the codes, but doing the same makes the rest of the error the same: the most likely
-/// token then agrees far more often with llama.cpp's (bench/runs), which is what users compare with.
-#[inline(always)]
-fn to_ten_bits(x: f32) -> f32 {
-    let bits = x.to_bits();
-    let rounded = bits.wrapping_add(0x0fff + (bits >> 13 & 1)) & !0x1fff;
-    f32::from_bits(if x.is_finite() { rounded } else { bits })
 }
 
 /// Write row `x` as f32 into lane `lane` of a tile of `m` rows.
