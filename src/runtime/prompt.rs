@@ -120,7 +120,8 @@ mod tests {
         let class = FILE.len() - FILE.find("class").expect("there");
         assert!(parts(class - 1).starts_with("class C(B):\n    @p\n    def g"));
         assert!(parts(40).starts_with("class C(B):\n    def h"));
-        assert!(parts(3).starts_with("class C(B):\n    def h"), "the smallest tail");
+        assert_eq!(parts(30), "    def h(self):\n        ");
+        assert_eq!(parts(3), "        ", "the line of the cursor");
     }
 
     #[test]
