@@ -10,14 +10,14 @@ use super::body::{BodyRule, indent_cols};
 use super::drive::{Output, Surroundings, Work};
 use super::prompt::cut_to_fit;
 use super::{Model, RuntimeError};
-use crate::base::CandidateSource;
+use crate::base::{CandidateSource, Query, limit};
 use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels};
 use crate::engine::{Request, SamplingParams};
 use crate::repo::FunctionInfo;
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The place in a file where text is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +126,9 @@ impl Model {
         let after = &target.text[target.range.end..];
         let (prompt, is_cut) = self.file_prompt(&before, config)?;
 
+        if matches!(config.guide, GuideMode::Monitor(_)) {
+            warm_up(tool, target);
+        }
         let mut parts: Vec<Box<dyn Constraint>> = Vec::new();
         if !target.lead.is_empty() {
             parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
@@ -218,4 +221,15 @@ impl Model {
         let ids = self.tokenizer().encode(&text, Specials::Parse, AddBos::Never)?;
         Ok(ids.into_iter().map(|id| id.0).collect())
     }
+}
+
+/// Ask about `self` where the text will begin, before the model runs: the first question analyses what
+/// the function's class is made of, which would otherwise hold up the first name.
+fn warm_up(tool: &mut dyn CandidateSource, target: &Target) {
+    let before = format!("{}{}self.", &target.text[..target.range.start], target.lead);
+    let text = format!("{before}{}", &target.text[target.range.end..]);
+    let deadline = Instant::now() + Duration::from_millis(limit::TOOL_CALL_MS_MAX);
+    let query = Query { path: &target.path, text: &text, offset: before.len(), deadline };
+    // Only its traces in the tool's caches matter.
+    let _ = tool.candidates(&query);
 }
