@@ -12,9 +12,10 @@ use super::file::{File, FileId};
 use super::infer::{Env, Member, MemberKind, Members, Ty, World};
 use super::library::is_identifier;
 use super::name::Name;
-use super::session::Moved;
 use super::scope::{BindKind, ScopeId, ScopeKind};
+use super::session::Moved;
 use super::syntax::*;
+use crate::base::limit::{CANDIDATE_BYTES_MAX, CANDIDATES_MAX};
 use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, Origin};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -47,7 +48,10 @@ impl Place<'_> {
         match cursor.site {
             CursorSite::Literal => self.unknown("in a string, comment or number"),
             CursorSite::Definition => self.unknown("a new name is being defined"),
-            CursorSite::Member { value, at_statement_start } => self.member(&cursor, value, at_statement_start),
+            CursorSite::Member {
+                value,
+                at_statement_start,
+            } => self.member(&cursor, value, at_statement_start),
             CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
             CursorSite::FromModule { level, dotted } => self.from_module(level, dotted),
@@ -60,11 +64,19 @@ impl Place<'_> {
             Some(moved) if file.id != FileId::FRAGMENT => {
                 let moved_pos = moved.place(file.id, pos);
                 // The text as it is is that of the fragment's file.
-                if moved_pos == pos { file.position(pos) } else { self.file.position(moved_pos) }
+                if moved_pos == pos {
+                    file.position(pos)
+                } else {
+                    self.file.position(moved_pos)
+                }
             }
             _ => file.position(pos),
         };
-        DefinitionSite { path: file.path.clone(), line: at.line, col: at.col }
+        DefinitionSite {
+            path: file.path.clone(),
+            line: at.line,
+            col: at.col,
+        }
     }
 
     fn unknown(&self, reason: &str) -> Candidates {
@@ -113,7 +125,48 @@ impl Place<'_> {
         if at_statement_start && receiver.items.iter().any(takes_new_names) {
             members.set_open(|| Arc::from("an attribute may be assigned here"));
         }
+        if self.is_tried(&env) {
+            members.set_open(|| Arc::from("a missing attribute is caught here"));
+        }
         self.finish(members, |_| true)
+    }
+
+    /// Is the cursor in the body of a `try` that catches `AttributeError`?
+    fn is_tried(&self, env: &Env) -> bool {
+        let ast = &self.file.ast;
+        let path = super::infer::enclosing_path(
+            ast,
+            self.file.scopes.scope(env.scope).body,
+            self.start as u32,
+        );
+        path.windows(2).any(|pair| {
+            let [outer, inner] = pair else { return false };
+            let Some(&stmt) = ast.block(outer.block).get(outer.index) else {
+                return false;
+            };
+            let (StmtKind::Try { node }, super::infer::Role::Try) =
+                (ast.stmt(stmt).kind, inner.role)
+            else {
+                return false;
+            };
+            ast.handlers[ast.tries[node as usize].handlers.range()]
+                .iter()
+                .any(|h| match h.kind.some() {
+                    None => true,
+                    Some(kind) => {
+                        let names = match ast.kind(kind) {
+                            ExprKind::Tuple { items } => ast.list(items),
+                            _ => std::slice::from_ref(&h.kind),
+                        };
+                        names.iter().any(|n| {
+                            matches!(
+                                ast.kind(*n),
+                                ExprKind::Name(Name::ATTR_ERROR | Name::EXCEPTION)
+                            )
+                        })
+                    }
+                })
+        })
     }
 
     /// Sort, filter by what is typed, and describe.
@@ -131,11 +184,31 @@ impl Place<'_> {
         let mut names: Vec<Candidate> = members
             .names
             .into_iter()
-            .filter(|(name, _)| name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) && keep(*name))
+            .filter(|(name, _)| self.fits(*name) && keep(*name))
             .map(|(name, member)| self.candidate(name, &member))
             .collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Candidates { answer, names, start_byte: self.start, reason: members.open }
+        self.limited(Candidates {
+            answer,
+            names,
+            start_byte: self.start,
+            reason: members.open,
+        })
+    }
+
+    /// May a name be written here, seen from what is typed already?
+    fn fits(&self, name: Name) -> bool {
+        let text = name.as_str();
+        text.starts_with(self.typed) && text.len() <= CANDIDATE_BYTES_MAX && is_identifier(text)
+    }
+
+    fn limited(&self, mut found: Candidates) -> Candidates {
+        if found.names.len() > CANDIDATES_MAX {
+            found.names.truncate(CANDIDATES_MAX);
+            found.answer = Answer::Open;
+            found.reason = Some(Arc::from(format!("more than {CANDIDATES_MAX} names")));
+        }
+        found
     }
 
     fn candidate(&self, name: Name, member: &Member) -> Candidate {
@@ -151,8 +224,13 @@ impl Place<'_> {
         let mut candidate = Candidate::new(name.as_str(), kind, Origin::Unknown);
         if let Some((file, pos)) = member.site {
             let file = self.world.file(file);
-            candidate.origin = if file.module_name == Name::BUILTINS { Origin::Builtin } else { file.origin };
+            candidate.origin = if file.module_name == Name::BUILTINS {
+                Origin::Builtin
+            } else {
+                file.origin
+            };
             candidate.defined_at = Some(self.site(&file, pos));
+            describe(&file, name, pos, &mut candidate);
         }
         candidate
     }
@@ -161,8 +239,18 @@ impl Place<'_> {
         let mut members = Members::default();
         if dotted == Name::EMPTY {
             let tops = &self.world.snapshot.modules.tops;
-            for name in tops.iter().copied().chain(self.world.library().top_modules()) {
-                members.add(name, Member { kind: MemberKind::Module, site: None });
+            for name in tops
+                .iter()
+                .copied()
+                .chain(self.world.library().top_modules())
+            {
+                members.add(
+                    name,
+                    Member {
+                        kind: MemberKind::Module,
+                        site: None,
+                    },
+                );
             }
             members.set_open(|| Arc::from("modules may be installed elsewhere"));
             return self.finish(members, |_| true);
@@ -176,11 +264,18 @@ impl Place<'_> {
         };
         let mut members = Members::default();
         for name in self.world.submodule_names(id) {
-            members.add(name, Member { kind: MemberKind::Module, site: None });
+            members.add(
+                name,
+                Member {
+                    kind: MemberKind::Module,
+                    site: None,
+                },
+            );
         }
         let module = self.world.module(id);
         if module.origin != Origin::Project {
-            members.set_open(|| Arc::from("an installed package may have modules that are not seen"));
+            members
+                .set_open(|| Arc::from("an installed package may have modules that are not seen"));
         }
         self.finish(members, |_| true)
     }
@@ -206,7 +301,13 @@ impl Place<'_> {
         self.world.module_members(id, &mut members);
         if self.world.module(id).is_package {
             for name in self.world.submodule_names(id) {
-                members.add(name, Member { kind: MemberKind::Module, site: None });
+                members.add(
+                    name,
+                    Member {
+                        kind: MemberKind::Module,
+                        site: None,
+                    },
+                );
             }
         }
         self.finish(members, |n| !n.is_dunder() || self.typed.starts_with("__"))
@@ -216,28 +317,39 @@ impl Place<'_> {
     fn name(&self, cursor: &Cursor) -> Candidates {
         let env = self.env(cursor);
         let mut found: FxHashMap<Name, Candidate> = FxHashMap::default();
-        let mut offer = |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
-            if name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) {
-                found.entry(name).or_insert_with(|| {
-                    let mut candidate = Candidate::new(name.as_str(), kind, origin);
-                    candidate.defined_at = at;
-                    candidate
-                });
-            }
-        };
+        let mut offer =
+            |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
+                if self.fits(name) {
+                    found.entry(name).or_insert_with(|| {
+                        let mut candidate = Candidate::new(name.as_str(), kind, origin);
+                        candidate.defined_at = at;
+                        candidate
+                    });
+                }
+            };
         let ast = &self.file.ast;
         for frame in cursor.frames.iter().rev() {
             match frame {
                 ExprFrame::Comp { clauses } => {
                     for clause in clauses {
                         each_target_name(ast, clause.target, &mut |name, pos| {
-                            offer(name, CandidateKind::Variable, Origin::Local, Some(self.site(&self.file, pos)));
+                            offer(
+                                name,
+                                CandidateKind::Variable,
+                                Origin::Local,
+                                Some(self.site(&self.file, pos)),
+                            );
                         });
                     }
                 }
                 ExprFrame::Lambda { params } => {
                     for p in ast.params(*params) {
-                        offer(p.name, CandidateKind::Parameter, Origin::Local, Some(self.site(&self.file, p.start)));
+                        offer(
+                            p.name,
+                            CandidateKind::Parameter,
+                            Origin::Local,
+                            Some(self.site(&self.file, p.start)),
+                        );
                     }
                 }
             }
@@ -250,8 +362,11 @@ impl Place<'_> {
             let is_class = matches!(scope.kind, ScopeKind::Class(_));
             let is_part = id == ScopeId::MODULE && file.parent.is_some();
             if (!is_class || innermost) && !is_part {
-                let origin =
-                    if matches!(scope.kind, ScopeKind::Function(_)) { Origin::Local } else { Origin::Project };
+                let origin = if matches!(scope.kind, ScopeKind::Function(_)) {
+                    Origin::Local
+                } else {
+                    Origin::Project
+                };
                 let all = file.scopes.all(id);
                 let mut i = 0;
                 while i < all.len() {
@@ -259,10 +374,17 @@ impl Place<'_> {
                     let len = all[i..].partition_point(|b| b.name == name);
                     let bindings = &all[i..i + len];
                     i += len;
-                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32) {
+                    if innermost
+                        && !self
+                            .world
+                            .is_bound_at(&file, id, bindings, self.start as u32)
+                    {
                         continue;
                     }
-                    let b = bindings.iter().rfind(|b| !matches!(b.kind, BindKind::Deleted)).unwrap_or(&bindings[0]);
+                    let b = bindings
+                        .iter()
+                        .rfind(|b| !matches!(b.kind, BindKind::Deleted))
+                        .unwrap_or(&bindings[0]);
                     let kind = match b.kind {
                         BindKind::Param { .. } => CandidateKind::Parameter,
                         BindKind::Function(_) => CandidateKind::Function,
@@ -292,9 +414,15 @@ impl Place<'_> {
             offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
-        self.world.module_members(self.world.library().builtins(), &mut builtins);
+        self.world
+            .module_members(self.world.library().builtins(), &mut builtins);
         for (name, member) in builtins.names {
-            if name.is_underscored() && !matches!(name.as_str(), "__import__" | "__debug__" | "__build_class__") {
+            if name.is_underscored()
+                && !matches!(
+                    name.as_str(),
+                    "__import__" | "__debug__" | "__build_class__"
+                )
+            {
                 continue; // Type variables and attributes of the module, not names in scope.
             }
             let candidate = self.candidate(name, &member);
@@ -304,9 +432,12 @@ impl Place<'_> {
             && call.at_argument_start
         {
             for (name, origin) in self.world.keyword_names(&env, call.func, &call.args) {
-                if name.as_str().starts_with(self.typed) {
+                if self.fits(name) {
                     // The keyword shadows a variable of the same name in the list.
-                    found.insert(name, Candidate::new(name.as_str(), CandidateKind::Keyword, origin));
+                    found.insert(
+                        name,
+                        Candidate::new(name.as_str(), CandidateKind::Keyword, origin),
+                    );
                 }
             }
         }
@@ -315,13 +446,60 @@ impl Place<'_> {
         }
         let mut names: Vec<Candidate> = found.into_values().collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Candidates {
+        self.limited(Candidates {
             answer: Answer::Open,
             names,
             start_byte: self.start,
             reason: Some(Arc::from("keywords and new names may stand here")),
+        })
+    }
+}
+
+/// Signature and type as the source writes them.
+fn describe(file: &File, name: Name, pos: u32, candidate: &mut Candidate) {
+    let functions = &file.ast.functions;
+    let at = functions.partition_point(|f| f.name_start < pos);
+    if let Some(function) = functions
+        .get(at)
+        .filter(|f| f.name_start == pos && f.name == name)
+    {
+        let is_property = candidate.kind == CandidateKind::Property;
+        if is_property {
+            candidate.ty = function
+                .returns
+                .some()
+                .map(|r| one_line(file.slice(file.ast.expr(r).span)));
+        } else {
+            let header = file.slice(Span {
+                start: pos,
+                end: function.header_end,
+            });
+            candidate.signature = Some(one_line(header.trim_end().trim_end_matches(':')));
+        }
+        return;
+    }
+    let scope = file.scopes.at(pos);
+    for b in file.scopes.of(scope, name).iter().filter(|b| b.pos == pos) {
+        if let BindKind::Annotated { annotation, .. } = b.kind {
+            candidate.ty = Some(one_line(file.slice(file.ast.expr(annotation).span)));
         }
     }
+}
+
+/// White space collapsed.
+fn one_line(text: &str) -> Arc<str> {
+    if !text.contains(['\n', '\r', '\t']) && !text.contains("  ") {
+        return Arc::from(text);
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    Arc::from(
+        words
+            .join(" ")
+            .replace("( ", "(")
+            .replace(", )", ")")
+            .replace(",)", ")")
+            .as_str(),
+    )
 }
 
 fn each_target_name(ast: &Ast, target: ExprId, visit: &mut dyn FnMut(Name, u32)) {
@@ -336,4 +514,3 @@ fn each_target_name(ast: &Ast, target: ExprId, visit: &mut dyn FnMut(Name, u32))
         _ => {}
     }
 }
-

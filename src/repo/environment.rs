@@ -75,14 +75,21 @@ struct Reply {
 pub(crate) fn discover(choice: &PythonChoice, root: &Path) -> Environment {
     let program = match choice {
         PythonChoice::Without => {
-            return Environment { fault: Some("no interpreter was asked for".to_owned()), ..Environment::default() };
+            return Environment {
+                fault: Some("no interpreter was asked for".to_owned()),
+                ..Environment::default()
+            };
         }
         PythonChoice::Path(path) => path.clone(),
-        PythonChoice::Active => [".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe"]
-            .iter()
-            .map(|p| root.join(p))
-            .find(|p| p.is_file())
-            .unwrap_or_else(|| PathBuf::from("python3")),
+        PythonChoice::Active => [
+            ".venv/bin/python",
+            "venv/bin/python",
+            ".venv/Scripts/python.exe",
+        ]
+        .iter()
+        .map(|p| root.join(p))
+        .find(|p| p.is_file())
+        .unwrap_or_else(|| PathBuf::from("python3")),
     };
     match ask(&program) {
         Ok(reply) => from_reply(&program, reply),
@@ -124,7 +131,9 @@ fn ask(program: &Path) -> Result<Reply, String> {
     if !status.success() {
         return Err(format!("ended with {status}"));
     }
-    let text = reader.join().map_err(|_| "its answer could not be read".to_owned())?;
+    let text = reader
+        .join()
+        .map_err(|_| "its answer could not be read".to_owned())?;
     serde_json::from_slice(&text).map_err(|e| format!("its answer is not what was asked for: {e}"))
 }
 
@@ -162,7 +171,9 @@ fn from_reply(program: &Path, reply: Reply) -> Environment {
         for path in reply.site {
             add(path);
         }
-        add(PathBuf::from(format!("/usr/local/lib/python{major}.{minor}/dist-packages")));
+        add(PathBuf::from(format!(
+            "/usr/local/lib/python{major}.{minor}/dist-packages"
+        )));
         add(PathBuf::from("/usr/lib/python3/dist-packages"));
     }
     let more: Vec<PathBuf> = packages.iter().flat_map(|p| path_files(p)).collect();
@@ -184,7 +195,11 @@ fn from_reply(program: &Path, reply: Reply) -> Environment {
 /// The virtual environment an executable belongs to (its path is not resolved: the link is the point).
 fn venv_of(executable: &Path) -> Option<PathBuf> {
     let bin = executable.parent()?;
-    [bin.parent(), Some(bin)].into_iter().flatten().find(|d| d.join("pyvenv.cfg").is_file()).map(Path::to_path_buf)
+    [bin.parent(), Some(bin)]
+        .into_iter()
+        .flatten()
+        .find(|d| d.join("pyvenv.cfg").is_file())
+        .map(Path::to_path_buf)
 }
 
 /// Folders named by the path files of a packages folder. Lines that are code are not run.

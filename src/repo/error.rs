@@ -14,7 +14,10 @@ pub enum RepoError {
     #[error("no Python file below {path}; give the root of a Python project or its source roots", path = path.display())]
     NoPython { path: PathBuf },
     #[error("no symbol {symbol}; {}", nearest_text(nearest))]
-    NoSuchSymbol { symbol: String, nearest: Vec<String> },
+    NoSuchSymbol {
+        symbol: String,
+        nearest: Vec<String>,
+    },
     #[error("{symbol} does not name a function: write it as package.module:Class.method")]
     BadSymbol { symbol: String },
     #[error("{path} is not part of the project: {reason}", path = path.display())]
@@ -36,17 +39,27 @@ fn nearest_text(nearest: &[String]) -> String {
 pub enum SkipReason {
     /// Holds NUL bytes.
     Binary,
-    TooLarge { n_bytes: u64 },
+    TooLarge {
+        n_bytes: u64,
+    },
     /// Not valid in the encoding that it names (or UTF-8, when it names none).
-    Undecodable { encoding: String },
-    Unreadable { reason: String },
+    Undecodable {
+        encoding: String,
+    },
+    Unreadable {
+        reason: String,
+    },
     /// A FIFO, socket or device.
     NotAFile,
     /// Was there when its folder was listed and is not any more.
     Vanished,
     /// A link that leads to a folder that is read already, or nowhere, or out of the project.
-    Link { reason: &'static str },
-    TooManyFiles { n_max: usize },
+    Link {
+        reason: &'static str,
+    },
+    TooManyFiles {
+        n_max: usize,
+    },
 }
 
 impl std::fmt::Display for SkipReason {

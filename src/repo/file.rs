@@ -98,7 +98,10 @@ pub(crate) struct FileHead {
 impl File {
     /// Parse and index `text`, with the cursor in it when there is a hole.
     pub(crate) fn analyse(head: FileHead, text: Arc<str>, hole: Option<Hole>) -> Self {
-        let region = Region { hole, ..Region::whole(&text) };
+        let region = Region {
+            hole,
+            ..Region::whole(&text)
+        };
         Self::analyse_region(head, text, &region, None, None)
     }
 

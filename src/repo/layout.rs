@@ -27,13 +27,22 @@ pub(crate) fn scan(root: &Path, given: Option<&[PathBuf]>) -> Layout {
     let mut project_dirs = walk(root, &mut layout);
     layout.files.sort();
     let mut roots: Vec<PathBuf> = match given {
-        Some(given) => given.iter().map(|g| root.join(g)).map(|g| g.canonicalize().unwrap_or(g)).collect(),
+        Some(given) => given
+            .iter()
+            .map(|g| root.join(g))
+            .map(|g| g.canonicalize().unwrap_or(g))
+            .collect(),
         None => {
             project_dirs.push(root.to_path_buf());
             project_dirs.iter().flat_map(|d| roots_of(d)).collect()
         }
     };
-    roots.sort_by(|a, b| b.components().count().cmp(&a.components().count()).then(a.cmp(b)));
+    roots.sort_by(|a, b| {
+        b.components()
+            .count()
+            .cmp(&a.components().count())
+            .then(a.cmp(b))
+    });
     roots.dedup();
     layout.roots = roots;
     layout
@@ -48,18 +57,33 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
         let canonical = match dir.canonicalize() {
             Ok(path) => path,
             Err(e) => {
-                layout.skipped.push(Skipped { path: dir, reason: SkipReason::Unreadable { reason: e.to_string() } });
+                layout.skipped.push(Skipped {
+                    path: dir,
+                    reason: SkipReason::Unreadable {
+                        reason: e.to_string(),
+                    },
+                });
                 continue;
             }
         };
         if !seen.insert(canonical) {
-            layout.skipped.push(Skipped { path: dir, reason: SkipReason::Link { reason: "its folder is read already" } });
+            layout.skipped.push(Skipped {
+                path: dir,
+                reason: SkipReason::Link {
+                    reason: "its folder is read already",
+                },
+            });
             continue;
         }
         let entries = match std::fs::read_dir(&dir) {
             Ok(entries) => entries,
             Err(e) => {
-                layout.skipped.push(Skipped { path: dir, reason: SkipReason::Unreadable { reason: e.to_string() } });
+                layout.skipped.push(Skipped {
+                    path: dir,
+                    reason: SkipReason::Unreadable {
+                        reason: e.to_string(),
+                    },
+                });
                 continue;
             }
         };
@@ -67,7 +91,10 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
         for entry in entries.flatten() {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else {
-                layout.skipped.push(Skipped { path, reason: SkipReason::Vanished });
+                layout.skipped.push(Skipped {
+                    path,
+                    reason: SkipReason::Vanished,
+                });
                 continue;
             };
             let name = entry.file_name();
@@ -88,9 +115,17 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
                 continue;
             }
             if !kind.is_file() {
-                layout.skipped.push(Skipped { path, reason: SkipReason::NotAFile });
+                layout.skipped.push(Skipped {
+                    path,
+                    reason: SkipReason::NotAFile,
+                });
             } else if layout.files.len() >= PYTHON_FILES_MAX {
-                layout.skipped.push(Skipped { path, reason: SkipReason::TooManyFiles { n_max: PYTHON_FILES_MAX } });
+                layout.skipped.push(Skipped {
+                    path,
+                    reason: SkipReason::TooManyFiles {
+                        n_max: PYTHON_FILES_MAX,
+                    },
+                });
                 return projects;
             } else {
                 layout.files.push(path);
@@ -103,7 +138,14 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
     projects
 }
 
-fn follow(root: &Path, path: PathBuf, is_python: bool, name: &str, layout: &mut Layout, stack: &mut Vec<PathBuf>) {
+fn follow(
+    root: &Path,
+    path: PathBuf,
+    is_python: bool,
+    name: &str,
+    layout: &mut Layout,
+    stack: &mut Vec<PathBuf>,
+) {
     let target = path.canonicalize();
     let (inside, is_dir, is_file) = match &target {
         Ok(t) => (t.starts_with(root), t.is_dir(), t.is_file()),
@@ -111,18 +153,31 @@ fn follow(root: &Path, path: PathBuf, is_python: bool, name: &str, layout: &mut 
     };
     if target.is_err() {
         if is_python {
-            layout.skipped.push(Skipped { path, reason: SkipReason::Link { reason: "leads nowhere" } });
+            layout.skipped.push(Skipped {
+                path,
+                reason: SkipReason::Link {
+                    reason: "leads nowhere",
+                },
+            });
         }
     } else if is_dir {
         if !inside {
-            layout.skipped.push(Skipped { path, reason: SkipReason::Link { reason: "leads out of the project" } });
+            layout.skipped.push(Skipped {
+                path,
+                reason: SkipReason::Link {
+                    reason: "leads out of the project",
+                },
+            });
         } else if !is_left_out(&path, name) {
             stack.insert(0, path); // After every real folder, so that a module keeps its real name.
         }
     } else if is_python && is_file {
         layout.files.push(path);
     } else if is_python {
-        layout.skipped.push(Skipped { path, reason: SkipReason::NotAFile });
+        layout.skipped.push(Skipped {
+            path,
+            reason: SkipReason::NotAFile,
+        });
     }
 }
 
@@ -151,7 +206,10 @@ fn roots_of(dir: &Path) -> Vec<PathBuf> {
     }
     roots.push(top);
     roots.retain(|r| r.is_dir());
-    roots.into_iter().map(|r| r.canonicalize().unwrap_or(r)).collect()
+    roots
+        .into_iter()
+        .map(|r| r.canonicalize().unwrap_or(r))
+        .collect()
 }
 
 fn is_package(dir: &Path) -> bool {
@@ -173,9 +231,15 @@ fn configured(dir: &Path) -> Vec<PathBuf> {
             roots.push(dir.join(found));
         }
         if let Some(toml::Value::Array(list)) = at(&["poetry", "packages"]) {
-            roots.extend(list.iter().filter_map(|v| v.get("from")?.as_str()).map(|s| dir.join(s)));
+            roots.extend(
+                list.iter()
+                    .filter_map(|v| v.get("from")?.as_str())
+                    .map(|s| dir.join(s)),
+            );
         }
-        if let Some(toml::Value::Array(list)) = at(&["hatch", "build", "targets", "wheel", "packages"]) {
+        if let Some(toml::Value::Array(list)) =
+            at(&["hatch", "build", "targets", "wheel", "packages"])
+        {
             let parents = list.iter().filter_map(|v| Path::new(v.as_str()?).parent());
             roots.extend(parents.map(|p| dir.join(p)));
         }
@@ -216,9 +280,14 @@ fn setup_cfg_roots(text: &str) -> Vec<String> {
 pub(crate) fn module_name(path: &Path, roots: &[PathBuf]) -> Option<(String, bool)> {
     let root = roots.iter().find(|r| path.starts_with(r))?;
     let relative = path.strip_prefix(root).ok()?;
-    let mut parts: Vec<String> = relative.iter().map(|c| c.to_string_lossy().into_owned()).collect();
+    let mut parts: Vec<String> = relative
+        .iter()
+        .map(|c| c.to_string_lossy().into_owned())
+        .collect();
     let file = parts.pop()?;
-    let stem = file.strip_suffix(".pyi").or_else(|| file.strip_suffix(".py"))?;
+    let stem = file
+        .strip_suffix(".pyi")
+        .or_else(|| file.strip_suffix(".py"))?;
     let is_package = stem == "__init__";
     if !is_package {
         parts.push(stem.to_owned());
@@ -245,13 +314,22 @@ mod tests {
         assert_eq!(name("/p/src/a/b.py"), Some(("a.b".to_owned(), false)));
         assert_eq!(name("/p/src/a/__init__.pyi"), Some(("a".to_owned(), true)));
         assert_eq!(name("/p/tests/t.py"), Some(("tests.t".to_owned(), false)));
-        assert_eq!(name("/p/src/a-stubs/b.pyi"), Some(("a.b".to_owned(), false)));
+        assert_eq!(
+            name("/p/src/a-stubs/b.pyi"),
+            Some(("a.b".to_owned(), false))
+        );
         assert_eq!(name("/q/x.py"), None);
     }
 
     #[test]
     fn setup_cfg_names_its_source_folder() {
-        assert_eq!(setup_cfg_roots("[options]\npackage_dir =\n    = lib\npackages = find:\n"), ["lib"]);
-        assert_eq!(setup_cfg_roots("[options.packages.find]\nwhere = src\n"), ["src"]);
+        assert_eq!(
+            setup_cfg_roots("[options]\npackage_dir =\n    = lib\npackages = find:\n"),
+            ["lib"]
+        );
+        assert_eq!(
+            setup_cfg_roots("[options.packages.find]\nwhere = src\n"),
+            ["src"]
+        );
     }
 }

@@ -57,19 +57,25 @@ impl Name {
         if let Some(found) = Self::lookup(text) {
             return found;
         }
-        let mut table = TABLE.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut table = TABLE
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         Self(table.insert(text))
     }
 
     /// The name of normalised text, if anything was ever called that.
     pub fn lookup(text: &str) -> Option<Self> {
-        let table = TABLE.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let table = TABLE
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         table.by_text.get(text).map(|&id| Self(id))
     }
 
     /// The text.
     pub fn as_str(self) -> &'static str {
-        let table = TABLE.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let table = TABLE
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         table.texts[self.0 as usize]
     }
 

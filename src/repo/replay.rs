@@ -56,13 +56,22 @@ fn evaluate_packages() {
     let Ok(list) = std::env::var("TETHER_REPLAY") else {
         return;
     };
-    std::thread::Builder::new().stack_size(256 << 20).spawn(move || evaluate(&list)).unwrap().join().unwrap();
+    std::thread::Builder::new()
+        .stack_size(256 << 20)
+        .spawn(move || evaluate(&list))
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
 fn evaluate(list: &str) {
     let verbose = std::env::var_os("TETHER_REPLAY_VERBOSE").is_some();
-    let limit: usize = std::env::var("TETHER_REPLAY_FUNCTIONS").ok().and_then(|v| v.parse().ok()).unwrap_or(40);
-    let mut dump = std::env::var_os("TETHER_REPLAY_DUMP").map(|p| std::fs::File::create(p).unwrap());
+    let limit: usize = std::env::var("TETHER_REPLAY_FUNCTIONS")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(40);
+    let mut dump =
+        std::env::var_os("TETHER_REPLAY_DUMP").map(|p| std::fs::File::create(p).unwrap());
     let mut all: BTreeMap<&str, Tally> = BTreeMap::new();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for root in list.split(':') {
@@ -85,7 +94,9 @@ fn evaluate(list: &str) {
         let mut local: BTreeMap<&str, Tally> = BTreeMap::new();
         let mut taken = 0;
         while taken < limit && !functions.is_empty() {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             let (file, func) = functions.swap_remove((seed >> 33) as usize % functions.len());
             taken += 1;
             let node = file.ast.function(func);
@@ -94,7 +105,8 @@ fn evaluate(list: &str) {
                 let mut text = file.text[..start].to_owned();
                 text.push_str(&file.text[node.span.end as usize..]);
                 let t = Instant::now();
-                let found = session.names_at(&file.path, &text, start, Some(t + Duration::from_secs(5)));
+                let found =
+                    session.names_at(&file.path, &text, start, Some(t + Duration::from_secs(5)));
                 times.push(t.elapsed());
                 let offered_now = found.names.iter().any(|c| &*c.name == truth);
                 let offered = offered_now;
@@ -108,7 +120,10 @@ fn evaluate(list: &str) {
                         found.answer
                     );
                 }
-                for key in [if member { "member" } else { "name" }, if on_self { "self" } else { "" }] {
+                for key in [
+                    if member { "member" } else { "name" },
+                    if on_self { "self" } else { "" },
+                ] {
                     if key.is_empty() {
                         continue;
                     }
@@ -127,20 +142,45 @@ fn evaluate(list: &str) {
                 }
                 if member && !offered {
                     let reason = found.reason.as_deref().unwrap_or("");
-                    *reasons.entry(reason.chars().take(50).collect()).or_default() += 1;
+                    *reasons
+                        .entry(reason.chars().take(50).collect())
+                        .or_default() += 1;
                 }
-                if verbose && !offered && (found.answer == Answer::Closed || std::env::var_os("TETHER_REPLAY_ALL").is_some()) {
+                if verbose
+                    && !offered
+                    && (found.answer == Answer::Closed
+                        || std::env::var_os("TETHER_REPLAY_ALL").is_some())
+                {
                     let at = file.position(start as u32);
                     let line = file.text[..start].rsplit('\n').next().unwrap_or("");
-                    println!("{:?} {}:{} {}█ {truth}  [{} names] {:?}", found.answer, file.path.display(), at.line, line.trim_start(), found.names.len(), found.reason);
+                    println!(
+                        "{:?} {}:{} {}█ {truth}  [{} names] {:?}",
+                        found.answer,
+                        file.path.display(),
+                        at.line,
+                        line.trim_start(),
+                        found.names.len(),
+                        found.reason
+                    );
                 }
             }
         }
         times.sort();
-        let pick = |q: f64| times.get((times.len() as f64 * q) as usize).or(times.last()).copied().unwrap_or_default();
+        let pick = |q: f64| {
+            times
+                .get((times.len() as f64 * q) as usize)
+                .or(times.last())
+                .copied()
+                .unwrap_or_default()
+        };
         println!(
             "{root}: {} files {} lines, {:.0} ms open; latency p50 {:?} p95 {:?} max {:?}; {local:?}",
-            report.n_files, report.n_lines, report.elapsed_ms, pick(0.5), pick(0.95), pick(1.0)
+            report.n_files,
+            report.n_lines,
+            report.elapsed_ms,
+            pick(0.5),
+            pick(0.95),
+            pick(1.0)
         );
     }
     println!("ALL {all:#?}");

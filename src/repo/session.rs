@@ -62,11 +62,23 @@ pub struct Session {
 impl Session {
     pub fn new(project: Arc<Project>) -> Self {
         let snapshot = project.snapshot();
-        Self { project, snapshot, base: None, tiers: Tiers::default(), path_cache: None }
+        Self {
+            project,
+            snapshot,
+            base: None,
+            tiers: Tiers::default(),
+            path_cache: None,
+        }
     }
 
     /// The names that may stand at `offset` in `text`, which takes the place of the file's own.
-    pub fn names_at(&mut self, path: &Path, text: &str, offset: usize, deadline: Option<Instant>) -> Candidates {
+    pub fn names_at(
+        &mut self,
+        path: &Path,
+        text: &str,
+        offset: usize,
+        deadline: Option<Instant>,
+    ) -> Candidates {
         if offset > text.len() || !text.is_char_boundary(offset) {
             return Candidates::unknown(offset.min(text.len()), "the cursor is not in the text");
         }
@@ -81,27 +93,60 @@ impl Session {
             self.tiers.forget_project();
         }
         let path = self.canonical(path);
-        let hole = Hole { start, resume: line_end(text, offset) };
+        let hole = Hole {
+            start,
+            resume: line_end(text, offset),
+        };
         let typed = Name::new(&text[start..offset]).as_str();
-        let region = self.base.as_ref().and_then(|b| b.region_in(&path, text, start));
+        let region = self
+            .base
+            .as_ref()
+            .and_then(|b| b.region_in(&path, text, start));
         let region = match region {
             Some(region) => region,
             None => match self.rebase(&path, text, hole) {
                 Ok(region) => region,
-                Err(whole) => return self.ask(whole.clone(), Some(whole), None, start, typed, deadline),
+                Err(whole) => {
+                    return self.ask(whole.clone(), Some(whole), None, start, typed, deadline);
+                }
             },
         };
         let Some(base) = &self.base else {
             return Candidates::unknown(start, "no place for a name");
         };
-        let hole = Hole { resume: hole.resume.min(region.end), ..hole };
-        let region = Region { range: region, hole: Some(hole) };
-        let head = FileHead { id: FileId::FRAGMENT, ..base.file.head() };
+        let hole = Hole {
+            resume: hole.resume.min(region.end),
+            ..hole
+        };
+        let region = Region {
+            range: region,
+            hole: Some(hole),
+        };
+        let head = FileHead {
+            id: FileId::FRAGMENT,
+            ..base.file.head()
+        };
         let parent = Some((base.file.id, base.scope));
         let class = base.class.and_then(ClassKey::class);
-        let file = Arc::new(File::analyse_region(head, Arc::from(text), &region, parent, class));
-        let stored = file.scopes.attr_stores.iter().filter(|s| s.of_self.is_some()).map(|s| s.name).collect();
-        let fragment = Fragment { file: file.clone(), class: base.class, stored };
+        let file = Arc::new(File::analyse_region(
+            head,
+            Arc::from(text),
+            &region,
+            parent,
+            class,
+        ));
+        let stored = file
+            .scopes
+            .attr_stores
+            .iter()
+            .filter(|s| s.of_self.is_some())
+            .map(|s| s.name)
+            .collect();
+        let fragment = Fragment {
+            file: file.clone(),
+            class: base.class,
+            stored,
+        };
         let overlay = base.file.clone();
         self.ask(file, Some(overlay), Some(fragment), start, typed, deadline)
     }
@@ -116,13 +161,25 @@ impl Session {
         deadline: Option<Instant>,
     ) -> Candidates {
         self.tiers.forget_fragment();
-        let moved = self.base.as_ref().zip(fragment.as_ref()).map(|(b, f)| Moved {
-            file: b.file.id,
-            from: b.n_before,
-            by: f.file.text.len() as i64 - b.file.text.len() as i64,
-        });
-        let world = World::new(&self.snapshot, overlay, deadline).resume(fragment, std::mem::take(&mut self.tiers));
-        let found = Place { world: &world, file, start, typed, moved }.answer();
+        let moved = self
+            .base
+            .as_ref()
+            .zip(fragment.as_ref())
+            .map(|(b, f)| Moved {
+                file: b.file.id,
+                from: b.n_before,
+                by: f.file.text.len() as i64 - b.file.text.len() as i64,
+            });
+        let world = World::new(&self.snapshot, overlay, deadline)
+            .resume(fragment, std::mem::take(&mut self.tiers));
+        let found = Place {
+            world: &world,
+            file,
+            start,
+            typed,
+            moved,
+        }
+        .answer();
         self.tiers = world.into_tiers();
         found
     }
@@ -181,7 +238,12 @@ impl Session {
             None => {
                 let id = FileId(self.snapshot.files.len() as u32);
                 let mut head = head(id, path, self.project.source_roots());
-                head.module = self.snapshot.modules.by_name.get(&head.module_name).copied();
+                head.module = self
+                    .snapshot
+                    .modules
+                    .by_name
+                    .get(&head.module_name)
+                    .copied();
                 head
             }
         }
@@ -224,5 +286,8 @@ fn outermost_function(file: &File, at: u32) -> Option<(FuncId, ScopeId)> {
 /// The end of the line that holds `offset`.
 fn line_end(text: &str, offset: usize) -> usize {
     let offset = offset.min(text.len());
-    text.as_bytes()[offset..].iter().position(|b| matches!(b, b'\n' | b'\r')).map_or(text.len(), |n| offset + n)
+    text.as_bytes()[offset..]
+        .iter()
+        .position(|b| matches!(b, b'\n' | b'\r'))
+        .map_or(text.len(), |n| offset + n)
 }

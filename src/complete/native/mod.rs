@@ -6,6 +6,8 @@
 //! - A fault inside the analysis ends that question with `Unknown`, nothing else.
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod tests;
 
 use crate::base::{CandidateSource, Candidates, Query};
@@ -24,7 +26,10 @@ pub struct NativeTool {
 
 impl NativeTool {
     pub fn new(project: Arc<Project>) -> Self {
-        Self { session: Session::new(project.clone()), project }
+        Self {
+            session: Session::new(project.clone()),
+            project,
+        }
     }
 }
 
@@ -37,10 +42,12 @@ impl CandidateSource for NativeTool {
         let start = query.offset.min(query.text.len());
         let session = &mut self.session;
         let answer = std::thread::scope(|scope| {
-            let worker = std::thread::Builder::new().name("complete".to_owned()).stack_size(STACK_BYTES).spawn_scoped(
-                scope,
-                || session.names_at(query.path, query.text, query.offset, Some(query.deadline)),
-            );
+            let worker = std::thread::Builder::new()
+                .name("complete".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, || {
+                    session.names_at(query.path, query.text, query.offset, Some(query.deadline))
+                });
             worker.map(std::thread::ScopedJoinHandle::join)
         });
         match answer {

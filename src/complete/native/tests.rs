@@ -6,7 +6,7 @@ use crate::repo::{Project, ProjectConfig, PythonChoice};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
+pub(super) fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
     let dir = tempfile::tempdir().unwrap();
     let mut text = String::new();
     let mut offset = 0;
@@ -29,10 +29,15 @@ fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
     let (project, _) = Project::open(config).unwrap();
     let mut tool = NativeTool::new(Arc::new(project));
     let path = dir.path().join(main);
-    tool.candidates(&Query { path: &path, text: &text, offset, deadline: Instant::now() + Duration::from_secs(20) })
+    tool.candidates(&Query {
+        path: &path,
+        text: &text,
+        offset,
+        deadline: Instant::now() + Duration::from_secs(20),
+    })
 }
 
-fn offers(found: &Candidates, name: &str) -> bool {
+pub(super) fn offers(found: &Candidates, name: &str) -> bool {
     found.names.iter().any(|c| match name.strip_suffix('=') {
         Some(keyword) => c.kind == CandidateKind::Keyword && &*c.name == keyword,
         None => &*c.name == name,
@@ -57,20 +62,46 @@ fn the_shared_cases_are_all_right() {
             .map(|(path, text)| {
                 let text = text.as_str().unwrap();
                 let latin = case["encoding"][path] == "latin-1";
-                let bytes = if latin { text.chars().map(|c| c as u8).collect() } else { text.as_bytes().to_vec() };
+                let bytes = if latin {
+                    text.chars().map(|c| c as u8).collect()
+                } else {
+                    text.as_bytes().to_vec()
+                };
                 (path.clone(), bytes)
             })
             .collect();
         let found = ask(&files, case["main"].as_str().unwrap());
         let list = |key: &str| -> Vec<String> {
-            case[key].as_array().unwrap().iter().map(|v| v.as_str().unwrap().to_owned()).collect()
+            case[key]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|v| v.as_str().unwrap().to_owned())
+                .collect()
         };
-        let missing: Vec<String> = list("want").into_iter().filter(|w| !offers(&found, w)).collect();
-        let banned: Vec<String> = list("ban").into_iter().filter(|b| offers(&found, b)).collect();
+        let missing: Vec<String> = list("want")
+            .into_iter()
+            .filter(|w| !offers(&found, w))
+            .collect();
+        let banned: Vec<String> = list("ban")
+            .into_iter()
+            .filter(|b| offers(&found, b))
+            .collect();
         let unknown_wanted = list("want").is_empty() && list("ban").is_empty();
-        if !missing.is_empty() || !banned.is_empty() || (unknown_wanted && found.answer == Answer::Closed && name != "bad-utf8-no-cookie") {
-            wrong.push(format!("{name}: {:?} missing {missing:?} banned {banned:?} ({:?})", found.answer, found.reason));
+        if !missing.is_empty()
+            || !banned.is_empty()
+            || (unknown_wanted && found.answer == Answer::Closed && name != "bad-utf8-no-cookie")
+        {
+            wrong.push(format!(
+                "{name}: {:?} missing {missing:?} banned {banned:?} ({:?})",
+                found.answer, found.reason
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

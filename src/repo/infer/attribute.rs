@@ -14,7 +14,10 @@ use std::sync::Arc;
 impl World<'_> {
     /// What an attribute of these values may be.
     pub(crate) fn attribute(&self, of: &TySet, name: Name) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: of.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: of.unknown,
+        };
         let mut missing = false;
         for ty in &of.items {
             match self.attribute_of(ty, name) {
@@ -44,13 +47,21 @@ impl World<'_> {
                 }
                 Some(self.attribute(&bound, name))
             }
-            Ty::Super { after, of, in_class } => Some(self.super_attribute(*after, *of, *in_class, name)),
+            Ty::Super {
+                after,
+                of,
+                in_class,
+            } => Some(self.super_attribute(*after, *of, *in_class, name)),
             Ty::Tuple(items) => {
                 let class = self.builtin(Name::TUPLE)?;
                 let mut all = TySet::empty();
                 items.iter().for_each(|i| all.join(i.clone()));
                 let args: Args = Some(Arc::from(vec![all]));
-                let as_tuple = Ty::Instance { class, args: args.clone(), exact: true };
+                let as_tuple = Ty::Instance {
+                    class,
+                    args: args.clone(),
+                    exact: true,
+                };
                 self.instance_attribute(class, &args, &as_tuple, name)
             }
             Ty::Function { file, func, .. } => {
@@ -58,7 +69,10 @@ impl World<'_> {
                     return Some(found);
                 }
                 let class = self.class_of(ty)?;
-                Some(self.instance_attribute(class, &None, ty, name).unwrap_or_else(TySet::unknown))
+                Some(
+                    self.instance_attribute(class, &None, ty, name)
+                        .unwrap_or_else(TySet::unknown),
+                )
             }
             Ty::Descriptor(Descriptor::Property, _) => match name {
                 // `@x.setter` keeps the property.
@@ -73,7 +87,10 @@ impl World<'_> {
             Ty::Form(_) | Ty::Alias(_) => Some(TySet::unknown()),
             Ty::Lambda { .. } | Ty::Callable(_) => {
                 let class = self.class_of(ty)?;
-                Some(self.instance_attribute(class, &None, ty, name).unwrap_or_else(TySet::unknown))
+                Some(
+                    self.instance_attribute(class, &None, ty, name)
+                        .unwrap_or_else(TySet::unknown),
+                )
             }
             _ => {
                 let class = self.class_of(ty)?;
@@ -82,9 +99,18 @@ impl World<'_> {
         }
     }
 
-    fn instance_attribute(&self, class: ClassKey, args: &Args, receiver: &Ty, name: Name) -> Option<TySet> {
+    fn instance_attribute(
+        &self,
+        class: ClassKey,
+        args: &Args,
+        receiver: &Ty,
+        name: Name,
+    ) -> Option<TySet> {
         if name == Name::CLASS_ATTR {
-            return Some(TySet::one(Ty::Class { class, args: args.clone() }));
+            return Some(TySet::one(Ty::Class {
+                class,
+                args: args.clone(),
+            }));
         }
         if let Some(found) = self.class_attribute(class, name, receiver, false) {
             return Some(found);
@@ -101,7 +127,13 @@ impl World<'_> {
         if name != Name::GETATTR_METHOD
             && let Some(method) = self.class_attribute(class, Name::GETATTR_METHOD, receiver, false)
         {
-            return Some(self.call(&method, &CallArgs::positional(&[self.of_builtin(Name::STR)])).with_unknown());
+            return Some(
+                self.call(
+                    &method,
+                    &CallArgs::positional(&[self.of_builtin(Name::STR)]),
+                )
+                .with_unknown(),
+            );
         }
         self.mro(class).open.is_some().then(TySet::unknown)
     }
@@ -119,7 +151,13 @@ impl World<'_> {
     }
 
     /// An attribute found through the classes of the resolution order, bound to its receiver.
-    pub(crate) fn class_attribute(&self, class: ClassKey, name: Name, receiver: &Ty, on_class: bool) -> Option<TySet> {
+    pub(crate) fn class_attribute(
+        &self,
+        class: ClassKey,
+        name: Name,
+        receiver: &Ty,
+        on_class: bool,
+    ) -> Option<TySet> {
         let raw = self.raw_attribute(class, name, on_class)?;
         let by = match receiver {
             Ty::Instance { class: c, args, .. } | Ty::Class { class: c, args } if *c == class => {
@@ -135,7 +173,10 @@ impl World<'_> {
     fn raw_attribute(&self, class: ClassKey, name: Name, on_class: bool) -> Option<TySet> {
         let mro = self.mro(class);
         if !mro.entries.iter().any(|e| {
-            self.own(e.class).names.get(&name).is_some_and(|n| n.in_class || (n.on_instance && !on_class))
+            self.own(e.class)
+                .names
+                .get(&name)
+                .is_some_and(|n| n.in_class || (n.on_instance && !on_class))
         }) {
             return None;
         }
@@ -144,7 +185,9 @@ impl World<'_> {
             let mut out = TySet::empty();
             for entry in &mro.entries {
                 let own = self.own(entry.class);
-                let Some(known) = own.names.get(&name) else { continue };
+                let Some(known) = own.names.get(&name) else {
+                    continue;
+                };
                 let (found, ends) = self.entry_attribute(class, entry, name, on_class);
                 out.join(found);
                 if known.in_class || ends {
@@ -156,7 +199,13 @@ impl World<'_> {
     }
 
     /// What one class of the order gives; true when it declares the type.
-    fn entry_attribute(&self, class: ClassKey, entry: &MroEntry, name: Name, on_class: bool) -> (TySet, bool) {
+    fn entry_attribute(
+        &self,
+        class: ClassKey,
+        entry: &MroEntry,
+        name: Name,
+        on_class: bool,
+    ) -> (TySet, bool) {
         let mut out = TySet::empty();
         let mut declared = false;
         if let Some(found) = self.made_attribute(class, entry.class, name) {
@@ -174,7 +223,9 @@ impl World<'_> {
                 let all = env.file.scopes.stores_of(id);
                 all.iter().filter(|s| s.name == name).collect()
             };
-            let annotated = stores.iter().any(|s| matches!(s.kind, BindKind::Annotated { .. }));
+            let annotated = stores
+                .iter()
+                .any(|s| matches!(s.kind, BindKind::Annotated { .. }));
             if !declared && !on_class {
                 for store in stores {
                     if annotated && !matches!(store.kind, BindKind::Annotated { .. }) {
@@ -184,12 +235,22 @@ impl World<'_> {
                 }
             }
             declared |= annotated;
-            if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(entry.class))
+            if let Some(fragment) = self
+                .fragment
+                .as_ref()
+                .filter(|f| f.class == Some(entry.class))
                 && !declared
                 && fragment.stored.contains(&name)
             {
-                let written = Env::new(fragment.file.clone(), ScopeId::MODULE).with_receiver(Some(class));
-                for store in fragment.file.scopes.stores_of(id).iter().filter(|s| s.name == name) {
+                let written =
+                    Env::new(fragment.file.clone(), ScopeId::MODULE).with_receiver(Some(class));
+                for store in fragment
+                    .file
+                    .scopes
+                    .stores_of(id)
+                    .iter()
+                    .filter(|s| s.name == name)
+                {
                     out.join(self.store_value(&written, store));
                 }
             }
@@ -218,7 +279,12 @@ impl World<'_> {
             return TySet::empty();
         }
         let env = class_env.in_scope(store.scope);
-        let binding = Binding { name: store.name, pos: store.pos, eval_scope: store.scope, kind: store.kind };
+        let binding = Binding {
+            name: store.name,
+            pos: store.pos,
+            eval_scope: store.scope,
+            kind: store.kind,
+        };
         self.binding(&env, &binding)
     }
 
@@ -228,7 +294,10 @@ impl World<'_> {
             return set;
         }
         let own = self.own_vars(class);
-        let mut out = TySet { items: Default::default(), unknown: set.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: set.unknown,
+        };
         for ty in set.items {
             match &ty {
                 Ty::Var(var) if !own.contains(var) => {
@@ -247,24 +316,38 @@ impl World<'_> {
 
     /// Apply the descriptor protocol.
     fn bound(&self, raw: &TySet, receiver: &Ty, on_class: bool) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: raw.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: raw.unknown,
+        };
         for ty in &raw.items {
             match ty {
-                Ty::Function { file, func, receiver: None } if !on_class => {
-                    if matches!(receiver, Ty::Function { .. } | Ty::Module(_)) {
-                        out.add(Ty::Function { file: *file, func: *func, receiver: Some(Arc::new(receiver.clone())) });
-                    } else {
-                        out.add(Ty::Function { file: *file, func: *func, receiver: Some(Arc::new(receiver.clone())) });
-                    }
+                Ty::Function {
+                    file,
+                    func,
+                    receiver: None,
+                } if !on_class => {
+                    out.add(Ty::Function {
+                        file: *file,
+                        func: *func,
+                        receiver: Some(Arc::new(receiver.clone())),
+                    });
                 }
                 Ty::Descriptor(Descriptor::ClassMethod, inner) => {
                     let class = match receiver {
-                        Ty::Instance { class, args, .. } => Ty::Class { class: *class, args: args.clone() },
+                        Ty::Instance { class, args, .. } => Ty::Class {
+                            class: *class,
+                            args: args.clone(),
+                        },
                         other => other.clone(),
                     };
                     for ty in &inner.items {
                         match ty {
-                            Ty::Function { file, func, receiver: None } => out.add(Ty::Function {
+                            Ty::Function {
+                                file,
+                                func,
+                                receiver: None,
+                            } => out.add(Ty::Function {
                                 file: *file,
                                 func: *func,
                                 receiver: Some(Arc::new(class.clone())),
@@ -280,10 +363,17 @@ impl World<'_> {
                 }
                 Ty::Instance { class, .. } if self.class_defines(*class, Name::GET) => {
                     let owner = match receiver {
-                        Ty::Instance { class, args, .. } => TySet::one(Ty::Class { class: *class, args: args.clone() }),
+                        Ty::Instance { class, args, .. } => TySet::one(Ty::Class {
+                            class: *class,
+                            args: args.clone(),
+                        }),
                         other => TySet::one(other.clone()),
                     };
-                    let object = if on_class { TySet::none() } else { TySet::one(receiver.clone()) };
+                    let object = if on_class {
+                        TySet::none()
+                    } else {
+                        TySet::one(receiver.clone())
+                    };
                     match self.call_method(ty, Name::GET, &[object, owner]) {
                         Some(found) => out.join(found),
                         None => out.unknown = true,
@@ -301,19 +391,34 @@ impl World<'_> {
             return TySet::unknown();
         };
         let mro = self.mro(of);
-        let at = mro.entries.iter().position(|e| e.class == after).map_or(0, |i| i + 1);
+        let at = mro
+            .entries
+            .iter()
+            .position(|e| e.class == after)
+            .map_or(0, |i| i + 1);
         for entry in mro.entries.iter().skip(at) {
-            if !self.own(entry.class).names.get(&name).is_some_and(|n| n.in_class) {
+            if !self
+                .own(entry.class)
+                .names
+                .get(&name)
+                .is_some_and(|n| n.in_class)
+            {
                 continue;
             }
             let (found, _) = self.entry_attribute(of, entry, name, true);
-            return self.bound(&found, receiver, in_class && !self.is_plain_function(&found));
+            return self.bound(
+                &found,
+                receiver,
+                in_class && !self.is_plain_function(&found),
+            );
         }
         TySet::unknown()
     }
 
     fn is_plain_function(&self, set: &TySet) -> bool {
-        set.items.iter().all(|t| matches!(t, Ty::Function { receiver: None, .. }))
+        set.items
+            .iter()
+            .all(|t| matches!(t, Ty::Function { receiver: None, .. }))
     }
 
     /// `obj.name = value` somewhere outside the class, on a receiver known to be of this class.
@@ -324,7 +429,9 @@ impl World<'_> {
         let mut out: Option<TySet> = None;
         for site in self.sites_of(class).iter().filter(|s| s.name == name) {
             let file = self.file(site.file);
-            let Some(store) = file.scopes.outside_stores().get(site.index as usize) else { continue };
+            let Some(store) = file.scopes.outside_stores().get(site.index as usize) else {
+                continue;
+            };
             let env = Env::new(file.clone(), store.scope);
             let found = self.closed_over_vars(&self.store_value(&env, store));
             match &mut out {
@@ -341,7 +448,11 @@ impl World<'_> {
         }
         let mut out: Option<TySet> = None;
         for sub in self.subclasses(class).iter() {
-            let receiver = Ty::Instance { class: *sub, args: None, exact: true };
+            let receiver = Ty::Instance {
+                class: *sub,
+                args: None,
+                exact: true,
+            };
             if let Some(found) = self.class_attribute(*sub, name, &receiver, false) {
                 match &mut out {
                     Some(known) => known.join(found),

@@ -58,7 +58,10 @@ impl World<'_> {
                         }
                         let default = list[i].default;
                         let found = default.some().map_or_else(TySet::empty, |d| {
-                            let outer = Env { frames: frame.parent.clone(), ..env.clone() };
+                            let outer = Env {
+                                frames: frame.parent.clone(),
+                                ..env.clone()
+                            };
                             self.expr(&outer, d)
                         });
                         return Some(found.with_unknown());
@@ -70,7 +73,14 @@ impl World<'_> {
         None
     }
 
-    fn narrowed_by_clauses(&self, env: &Env, name: Name, pos: u32, clauses: &[Clause], value: TySet) -> TySet {
+    fn narrowed_by_clauses(
+        &self,
+        env: &Env,
+        name: Name,
+        pos: u32,
+        clauses: &[Clause],
+        value: TySet,
+    ) -> TySet {
         let path = Path::name(name);
         let mut value = value;
         for clause in clauses {
@@ -98,13 +108,20 @@ impl World<'_> {
             }
             let bindings = scopes.of(id, name);
             let is_class = matches!(scope.kind, ScopeKind::Class(_));
-            let visible = first || !is_class || bindings.iter().any(|b| matches!(b.kind, BindKind::TypeParam { .. }));
+            let visible = first
+                || !is_class
+                || bindings
+                    .iter()
+                    .any(|b| matches!(b.kind, BindKind::TypeParam { .. }));
             if visible && !bindings.is_empty() {
                 let here = env.in_scope(id);
                 if first && let Some(pos) = pos {
                     let in_function = matches!(scope.kind, ScopeKind::Function(_));
-                    let found = flow::reaching(&file.ast, scope.body, bindings, name, pos, in_function);
-                    if let Some(types) = self.reaching_types(&here, name, bindings, &found, in_function) {
+                    let found =
+                        flow::reaching(&file.ast, scope.body, bindings, name, pos, in_function);
+                    if let Some(types) =
+                        self.reaching_types(&here, name, bindings, &found, in_function)
+                    {
                         return types;
                     }
                     // Not bound yet: in a class body the name means the one around it.
@@ -113,7 +130,10 @@ impl World<'_> {
                     return self.narrowed(env, found, name, constraints.as_ref());
                 }
             }
-            if first && let Some(pos) = pos && matches!(scope.kind, ScopeKind::Function(_)) {
+            if first
+                && let Some(pos) = pos
+                && matches!(scope.kind, ScopeKind::Function(_))
+            {
                 constraints = Some(flow::conditions(&file.ast, scope.body, name, pos));
             }
             first = false;
@@ -121,7 +141,12 @@ impl World<'_> {
         }
         let found = match file.parent {
             Some((outer, scope)) => {
-                let outer = Env { file: self.file(outer), scope, receiver: env.receiver, frames: None };
+                let outer = Env {
+                    file: self.file(outer),
+                    scope,
+                    receiver: env.receiver,
+                    frames: None,
+                };
                 let is_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
                 // A quoted annotation sees the class body around it, a method does not.
                 let start = match outer.file.scopes.scope(scope).parent {
@@ -141,12 +166,21 @@ impl World<'_> {
         self.narrowed(env, found, name, constraints.as_ref())
     }
 
-    fn narrowed(&self, env: &Env, found: TySet, name: Name, constraints: Option<&flow::Constraints>) -> TySet {
+    fn narrowed(
+        &self,
+        env: &Env,
+        found: TySet,
+        name: Name,
+        constraints: Option<&flow::Constraints>,
+    ) -> TySet {
         let Some(constraints) = constraints else {
             return found;
         };
         let path = Path::name(name);
-        constraints.iter().rev().fold(found, |set, c| self.narrow(env, set, &path, *c))
+        constraints
+            .iter()
+            .rev()
+            .fold(found, |set, c| self.narrow(env, set, &path, *c))
     }
 
     fn module_or_builtin(&self, env: &Env, name: Name) -> TySet {
@@ -190,7 +224,10 @@ impl World<'_> {
         let mut types = TySet::empty();
         for (binding, constraints) in &found.bindings {
             let value = self.binding(env, binding);
-            let value = constraints.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c));
+            let value = constraints
+                .iter()
+                .rev()
+                .fold(value, |set, c| self.narrow(env, set, &path, *c));
             types.join(value);
         }
         if let Some(constraints) = &found.from_start {
@@ -200,7 +237,10 @@ impl World<'_> {
                 .collect();
             for param in &params {
                 let value = self.binding(env, param);
-                let value = constraints.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c));
+                let value = constraints
+                    .iter()
+                    .rev()
+                    .fold(value, |set, c| self.narrow(env, set, &path, *c));
                 types.join(value);
             }
             if params.is_empty() && found.bindings.is_empty() {
@@ -225,8 +265,12 @@ impl World<'_> {
         self.memo(key, || {
             let scope = env.file.scopes.scope(env.scope);
             let mut types = TySet::empty();
-            let is_definition =
-                |b: &Binding| matches!(b.kind, BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted);
+            let is_definition = |b: &Binding| {
+                matches!(
+                    b.kind,
+                    BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted
+                )
+            };
             if bindings.iter().all(is_definition) {
                 // Definitions replace each other: those in force at the end are meant.
                 let found = flow::at_exit(&env.file.ast, scope.body, bindings, name);
@@ -243,13 +287,23 @@ impl World<'_> {
     }
 
     /// Is a name of a scope bound when `pos` is reached?
-    pub(crate) fn is_bound_at(&self, file: &crate::repo::file::File, scope: ScopeId, bindings: &[Binding], pos: u32) -> bool {
+    pub(crate) fn is_bound_at(
+        &self,
+        file: &crate::repo::file::File,
+        scope: ScopeId,
+        bindings: &[Binding],
+        pos: u32,
+    ) -> bool {
         let is_param =
             |b: &Binding| matches!(b.kind, BindKind::Param { .. } | BindKind::TypeParam { .. });
         if !bindings.iter().any(|b| matches!(b.kind, BindKind::Deleted)) {
-            return bindings.iter().any(|b| is_param(b) || b.pos < pos || b.eval_scope != scope);
+            return bindings
+                .iter()
+                .any(|b| is_param(b) || b.pos < pos || b.eval_scope != scope);
         }
-        let Some(first) = bindings.first() else { return false };
+        let Some(first) = bindings.first() else {
+            return false;
+        };
         let body = file.scopes.scope(scope).body;
         let found = flow::reaching(&file.ast, body, bindings, first.name, pos, false);
         !found.bindings.is_empty() || (found.from_start.is_some() && bindings.iter().any(is_param))
@@ -291,8 +345,18 @@ impl World<'_> {
             BindKind::Function(func) => return self.function_value(&env.file, func),
             _ => {}
         }
-        let key = Key::Binding(env.file.id, env.scope, binding.name, binding.pos, env.receiver);
-        let here = if binding.eval_scope == env.scope { env.clone() } else { env.in_scope(binding.eval_scope) };
+        let key = Key::Binding(
+            env.file.id,
+            env.scope,
+            binding.name,
+            binding.pos,
+            env.receiver,
+        );
+        let here = if binding.eval_scope == env.scope {
+            env.clone()
+        } else {
+            env.in_scope(binding.eval_scope)
+        };
         self.memo(key, || self.binding_value(&here, binding))
     }
 
@@ -300,7 +364,11 @@ impl World<'_> {
         let ast = &env.file.ast;
         match binding.kind {
             BindKind::Param { func, param } => self.parameter(env, func, param),
-            BindKind::Target { root, value, source } => {
+            BindKind::Target {
+                root,
+                value,
+                source,
+            } => {
                 if source == Source::Value
                     && let Some(found) = self.type_variable(env, binding, value)
                 {
@@ -347,9 +415,11 @@ impl World<'_> {
                 StmtKind::TypeAlias { value, .. } => self.expr(env, value),
                 _ => TySet::unknown(),
             },
-            BindKind::TypeParam { .. } => {
-                TySet::one(Ty::Var(Var { file: env.file.id, pos: binding.pos, name: binding.name }))
-            }
+            BindKind::TypeParam { .. } => TySet::one(Ty::Var(Var {
+                file: env.file.id,
+                pos: binding.pos,
+                name: binding.name,
+            })),
             BindKind::Function(_) | BindKind::Class(_) | BindKind::Deleted => TySet::empty(),
         }
     }
@@ -364,8 +434,17 @@ impl World<'_> {
             ExprKind::Name(name) | ExprKind::Attribute { name, .. } => name,
             _ => return None,
         };
-        matches!(name, Name::TYPE_VAR | Name::PARAM_SPEC | Name::TYPE_VAR_TUPLE)
-            .then(|| TySet::one(Ty::Var(Var { file: env.file.id, pos: binding.pos, name: binding.name })))
+        matches!(
+            name,
+            Name::TYPE_VAR | Name::PARAM_SPEC | Name::TYPE_VAR_TUPLE
+        )
+        .then(|| {
+            TySet::one(Ty::Var(Var {
+                file: env.file.id,
+                pos: binding.pos,
+                name: binding.name,
+            }))
+        })
     }
 
     pub(super) fn source_value(&self, env: &Env, value: ExprId, source: Source) -> TySet {
@@ -401,16 +480,25 @@ impl World<'_> {
                     return declared;
                 }
             }
-            let receiver = env.receiver.filter(|r| self.is_subclass(*r, class)).unwrap_or(class);
+            let receiver = env
+                .receiver
+                .filter(|r| self.is_subclass(*r, class))
+                .unwrap_or(class);
             return self.receiver_type(receiver, is_class);
         }
-        let var = TySet::one(Ty::Var(Var { file: env.file.id, pos: p.start, name: p.name }));
+        let var = TySet::one(Ty::Var(Var {
+            file: env.file.id,
+            pos: p.start,
+            name: p.name,
+        }));
         let value = match p.annotation.some() {
             Some(annotation) => {
                 let declared = self.annotation(&outer, annotation);
                 // `x: int = None` is common and means that None may be passed.
                 match p.default.some() {
-                    Some(default) if matches!(ast.kind(default), ExprKind::None) => declared.joined(TySet::none()),
+                    Some(default) if matches!(ast.kind(default), ExprKind::None) => {
+                        declared.joined(TySet::none())
+                    }
                     _ => declared,
                 }
             }
@@ -423,11 +511,19 @@ impl World<'_> {
         };
         match p.kind {
             ParamKind::VarArgs => {
-                let item = if p.annotation == ExprId::NONE { TySet::unknown() } else { value };
+                let item = if p.annotation == ExprId::NONE {
+                    TySet::unknown()
+                } else {
+                    value
+                };
                 self.generic_builtin(Name::TUPLE, vec![item])
             }
             ParamKind::VarKeywords => {
-                let item = if p.annotation == ExprId::NONE { TySet::unknown() } else { value };
+                let item = if p.annotation == ExprId::NONE {
+                    TySet::unknown()
+                } else {
+                    value
+                };
                 self.generic_builtin(Name::DICT, vec![self.of_builtin(Name::STR), item])
             }
             _ => value,
@@ -437,16 +533,28 @@ impl World<'_> {
     /// `self` or `cls` in a method of a class, with the class's own type variables as arguments.
     pub(super) fn receiver_type(&self, class: super::ty::ClassKey, is_class: bool) -> TySet {
         let vars = self.own_vars(class);
-        let args = (!vars.is_empty())
-            .then(|| vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect::<Vec<_>>().into());
+        let args = (!vars.is_empty()).then(|| {
+            vars.iter()
+                .map(|v| TySet::one(Ty::Var(*v)))
+                .collect::<Vec<_>>()
+                .into()
+        });
         let metaclass = self.is_metaclass(class);
         if is_class || metaclass {
             if metaclass && !is_class {
-                return TySet::one(Ty::Instance { class, args, exact: false });
+                return TySet::one(Ty::Instance {
+                    class,
+                    args,
+                    exact: false,
+                });
             }
             return TySet::one(Ty::Class { class, args });
         }
-        TySet::one(Ty::Instance { class, args, exact: false })
+        TySet::one(Ty::Instance {
+            class,
+            args,
+            exact: false,
+        })
     }
 
     /// `name: annotation = value`.
@@ -462,7 +570,9 @@ impl World<'_> {
         }
         let declared = self.annotation(env, annotation);
         match value.some() {
-            Some(value) if matches!(ast.kind(value), ExprKind::None) => declared.joined(TySet::none()),
+            Some(value) if matches!(ast.kind(value), ExprKind::None) => {
+                declared.joined(TySet::none())
+            }
             Some(value) if declared.unknown && declared.items.is_empty() => {
                 self.expr(env, value).with_unknown()
             }
@@ -474,12 +584,18 @@ impl World<'_> {
                     if let Ty::Instance { class, .. } = &ty
                         && !declared.items.iter().any(|d| {
                             !matches!(d, Ty::Instance { .. })
-                                || self.class_of(d).is_some_and(|d| self.is_subclass(*class, d) || self.is_protocol(d))
+                                || self.class_of(d).is_some_and(|d| {
+                                    self.is_subclass(*class, d) || self.is_protocol(d)
+                                })
                         })
                         && self.own(*class).has_class_level(Name::GETATTR_METHOD)
                     {
                         // A proxy: what it stands for is what is declared.
-                        declared.add(Ty::Instance { class: *class, args: None, exact: true });
+                        declared.add(Ty::Instance {
+                            class: *class,
+                            args: None,
+                            exact: true,
+                        });
                     }
                 }
                 declared
@@ -512,7 +628,10 @@ impl World<'_> {
     }
 
     fn unpacked_item(&self, value: &TySet, index: usize, n: usize, star: Option<usize>) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: value.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: value.unknown,
+        };
         for ty in &value.items {
             if let Some(items) = self.tuple_items(ty) {
                 let at = match star {
@@ -531,7 +650,11 @@ impl World<'_> {
     }
 
     /// What a file declares at module level without a statement (`__name__`, `__file__`, …).
-    pub(super) fn module_constant(&self, file: &crate::repo::file::File, name: Name) -> Option<TySet> {
+    pub(super) fn module_constant(
+        &self,
+        file: &crate::repo::file::File,
+        name: Name,
+    ) -> Option<TySet> {
         match name {
             Name::NAME_ATTR | Name::FILE_ATTR => Some(self.of_builtin(Name::STR)),
             Name::DOC => Some(self.of_builtin(Name::STR).joined(TySet::none())),
@@ -540,7 +663,9 @@ impl World<'_> {
                 Some(self.generic_builtin(Name::LIST, vec![self.of_builtin(Name::STR)]))
             }
             Name::DICT_ATTR => Some(self.of_builtin(Name::DICT)),
-            Name::SPEC | Name::LOADER | Name::CACHED | Name::BUILTINS_PRIVATE => Some(TySet::unknown()),
+            Name::SPEC | Name::LOADER | Name::CACHED | Name::BUILTINS_PRIVATE => {
+                Some(TySet::unknown())
+            }
             _ => None,
         }
     }
@@ -576,11 +701,17 @@ impl World<'_> {
                                 ArgKind::Keyword(n) if n.as_str() == "bound" => {
                                     return self.annotation(&env, arg.value);
                                 }
-                                ArgKind::Positional if i > 0 => found.join(self.annotation(&env, arg.value)),
+                                ArgKind::Positional if i > 0 => {
+                                    found.join(self.annotation(&env, arg.value))
+                                }
                                 _ => {}
                             }
                         }
-                        return if found.is_empty() { TySet::unknown() } else { found };
+                        return if found.is_empty() {
+                            TySet::unknown()
+                        } else {
+                            found
+                        };
                     }
                     _ => return TySet::unknown(),
                 }
@@ -605,7 +736,13 @@ impl World<'_> {
     }
 
     fn file_of_var(&self, id: FileId) -> Option<Arc<crate::repo::file::File>> {
-        if id.is_library() || self.snapshot.files.get(id.0 as usize).is_some_and(Option::is_some) {
+        if id.is_library()
+            || self
+                .snapshot
+                .files
+                .get(id.0 as usize)
+                .is_some_and(Option::is_some)
+        {
             return Some(self.file(id));
         }
         self.overlay.as_ref().filter(|f| f.id == id).cloned()
@@ -616,7 +753,10 @@ impl World<'_> {
         if !set.has_vars() {
             return set.clone();
         }
-        let mut out = TySet { items: Default::default(), unknown: set.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: set.unknown,
+        };
         for ty in &set.items {
             match ty {
                 Ty::Var(var) => {
@@ -641,7 +781,11 @@ impl World<'_> {
 /// One step from a value towards a name inside a target.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    Item { index: usize, n: usize, star: Option<usize> },
+    Item {
+        index: usize,
+        n: usize,
+        star: Option<usize>,
+    },
     /// `*rest`
     Rest,
 }
@@ -650,14 +794,20 @@ pub(super) enum Step {
 pub(super) fn target_path_at(ast: &Ast, root: ExprId, pos: u32) -> Option<Vec<Step>> {
     find_target(ast, root, &|id| {
         let expr = ast.expr(id);
-        matches!(expr.kind, ExprKind::Name(_) | ExprKind::Attribute { .. } | ExprKind::Subscript { .. })
-            && expr.span.start == pos
+        matches!(
+            expr.kind,
+            ExprKind::Name(_) | ExprKind::Attribute { .. } | ExprKind::Subscript { .. }
+        ) && expr.span.start == pos
     })
 }
 
 /// The way to a name in a target.
 pub(super) fn target_path(ast: &Ast, root: ExprId, name: Name) -> Option<Vec<Step>> {
-    find_target(ast, root, &|id| matches!(ast.kind(id), ExprKind::Name(n) if n == name))
+    find_target(
+        ast,
+        root,
+        &|id| matches!(ast.kind(id), ExprKind::Name(n) if n == name),
+    )
 }
 
 fn find_target(ast: &Ast, root: ExprId, wanted: &dyn Fn(ExprId) -> bool) -> Option<Vec<Step>> {
@@ -667,11 +817,20 @@ fn find_target(ast: &Ast, root: ExprId, wanted: &dyn Fn(ExprId) -> bool) -> Opti
     match ast.kind(root) {
         ExprKind::Tuple { items } | ExprKind::List { items } => {
             let items = ast.list(items);
-            let star = items.iter().position(|i| matches!(ast.kind(*i), ExprKind::Starred(_)));
+            let star = items
+                .iter()
+                .position(|i| matches!(ast.kind(*i), ExprKind::Starred(_)));
             for (index, &item) in items.iter().enumerate() {
                 if let Some(mut rest) = find_target(ast, item, wanted) {
                     if Some(index) != star {
-                        rest.insert(0, Step::Item { index, n: items.len(), star });
+                        rest.insert(
+                            0,
+                            Step::Item {
+                                index,
+                                n: items.len(),
+                                star,
+                            },
+                        );
                     }
                     return Some(rest);
                 }

@@ -33,7 +33,10 @@ impl CallArgs {
     }
 
     pub(super) fn positional(args: &[TySet]) -> Self {
-        Self { positional: args.iter().cloned().collect(), ..Self::default() }
+        Self {
+            positional: args.iter().cloned().collect(),
+            ..Self::default()
+        }
     }
 }
 
@@ -42,7 +45,9 @@ impl World<'_> {
         let mut out = CallArgs::default();
         for arg in env.file.ast.args(args) {
             match arg.kind {
-                ArgKind::Positional if !out.has_star => out.positional.push(self.expr(env, arg.value)),
+                ArgKind::Positional if !out.has_star => {
+                    out.positional.push(self.expr(env, arg.value))
+                }
                 ArgKind::Positional => {}
                 ArgKind::Keyword(name) => out.keywords.push((name, self.expr(env, arg.value))),
                 ArgKind::Star => {
@@ -60,7 +65,10 @@ impl World<'_> {
         }
         let callee = self.expr(env, func);
         let given = self.call_args(env, args);
-        let mut out = TySet { items: Default::default(), unknown: callee.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: callee.unknown,
+        };
         for ty in &callee.items {
             let found = self.special_callee(env, id, ty, args, &given);
             out.join(found.unwrap_or_else(|| self.call_type(ty, &given)));
@@ -70,7 +78,10 @@ impl World<'_> {
 
     /// Call what a set may be.
     pub(super) fn call(&self, callee: &TySet, args: &CallArgs) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: callee.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: callee.unknown,
+        };
         for ty in &callee.items {
             out.join(self.call_type(ty, args));
         }
@@ -79,16 +90,26 @@ impl World<'_> {
 
     pub(super) fn call_type(&self, callee: &Ty, args: &CallArgs) -> TySet {
         self.deeper(|| match callee {
-            Ty::Function { file, func, receiver } => self.call_function(*file, *func, receiver.as_deref(), args),
+            Ty::Function {
+                file,
+                func,
+                receiver,
+            } => self.call_function(*file, *func, receiver.as_deref(), args),
             Ty::Lambda { file, scope, expr } => self.call_lambda(*file, *scope, *expr, args),
             Ty::Callable(result) | Ty::Partial(result) => match callee {
                 Ty::Partial(inner) => {
-                    let any = CallArgs { has_star: true, ..args.clone() };
+                    let any = CallArgs {
+                        has_star: true,
+                        ..args.clone()
+                    };
                     self.call(inner, &any)
                 }
                 _ => (**result).clone(),
             },
-            Ty::Class { class, args: type_args } => self.construct(*class, type_args.as_ref(), args),
+            Ty::Class {
+                class,
+                args: type_args,
+            } => self.construct(*class, type_args.as_ref(), args),
             Ty::Alias(instances) => (**instances).clone(),
             Ty::Descriptor(Descriptor::StaticMethod, inner) => self.call(inner, args),
             Ty::Instance { class, .. } => {
@@ -108,12 +129,21 @@ impl World<'_> {
         };
         let node = file.ast.lambdas[lambda as usize];
         let env = Env::new(file, scope);
-        let inner = env.with_frame(FrameKind::Lambda { params: node.params, args: args.positional.to_vec() });
+        let inner = env.with_frame(FrameKind::Lambda {
+            params: node.params,
+            args: args.positional.to_vec(),
+        });
         self.expr(&inner, node.body)
     }
 
     /// The result of a function, its variables replaced by what the call passes.
-    fn call_function(&self, file: FileId, func: FuncId, receiver: Option<&Ty>, args: &CallArgs) -> TySet {
+    fn call_function(
+        &self,
+        file: FileId,
+        func: FuncId,
+        receiver: Option<&Ty>,
+        args: &CallArgs,
+    ) -> TySet {
         let owner = self.file(file);
         let overloads = self.overloads(&owner, func);
         if overloads.len() > 1 {
@@ -143,7 +173,10 @@ impl World<'_> {
                 None => TySet::unknown(),
             };
         }
-        let by = self.bind_call(&owner, func, receiver, args).map(|(by, _)| by).unwrap_or_default();
+        let by = self
+            .bind_call(&owner, func, receiver, args)
+            .map(|(by, _)| by)
+            .unwrap_or_default();
         self.result_of(file, func, receiver, &by)
     }
 
@@ -166,7 +199,8 @@ impl World<'_> {
             // Variables of this function that no argument fixes; others belong to whoever asks.
             let node = owner.ast.function(func);
             let own = var.file == file && node.span.contains(var.pos);
-            let declared = !own && owner.scopes.at(var.pos) == ScopeId::MODULE && by.get(var).is_none();
+            let declared =
+                !own && owner.scopes.at(var.pos) == ScopeId::MODULE && by.get(var).is_none();
             if own || (declared && self.is_function_var(&owner, func, receiver, var)) {
                 rest.set(var, self.unfixed(var, own));
             }
@@ -179,15 +213,27 @@ impl World<'_> {
             return TySet::unknown();
         }
         let bound = self.var_bound(var);
-        if bound.has_vars() { TySet::unknown() } else { bound.with_unknown() }
+        if bound.has_vars() {
+            TySet::unknown()
+        } else {
+            bound.with_unknown()
+        }
     }
 
     /// Is a type variable one of the function's own (not of the class around it)?
-    fn is_function_var(&self, _owner: &File, _func: FuncId, receiver: Option<&Ty>, var: Var) -> bool {
+    fn is_function_var(
+        &self,
+        _owner: &File,
+        _func: FuncId,
+        receiver: Option<&Ty>,
+        var: Var,
+    ) -> bool {
         match receiver {
-            Some(Ty::Instance { class, .. } | Ty::Class { class, .. }) => {
-                !self.mro(*class).entries.iter().any(|e| self.own_vars(e.class).contains(&var))
-            }
+            Some(Ty::Instance { class, .. } | Ty::Class { class, .. }) => !self
+                .mro(*class)
+                .entries
+                .iter()
+                .any(|e| self.own_vars(e.class).contains(&var)),
             _ => true,
         }
     }
@@ -199,7 +245,10 @@ impl World<'_> {
             file.ast
                 .list(file.ast.function(f).decorators)
                 .iter()
-                .any(|d| self.decorator_name(file, *d).is_some_and(|(_, n)| n == Name::OVERLOAD))
+                .any(|d| {
+                    self.decorator_name(file, *d)
+                        .is_some_and(|(_, n)| n == Name::OVERLOAD)
+                })
         };
         let scope = file.scopes.of_function(func);
         let parent = file.scopes.scope(scope).parent.unwrap_or(ScopeId::MODULE);
@@ -221,13 +270,21 @@ impl World<'_> {
     }
 
     /// Names that may be passed by keyword to what `func` calls, without those already passed.
-    pub(crate) fn keyword_names(&self, env: &Env, func: ExprId, args: &[Arg]) -> Vec<(Name, Origin)> {
+    pub(crate) fn keyword_names(
+        &self,
+        env: &Env,
+        func: ExprId,
+        args: &[Arg],
+    ) -> Vec<(Name, Origin)> {
         let mut out: Vec<(Name, Origin)> = Vec::new();
         if func == ExprId::NONE {
             return vec![(Name::METACLASS, Origin::Builtin)];
         }
         let callee = self.expr(env, func);
-        let n_positional = args.iter().filter(|a| a.kind == ArgKind::Positional).count();
+        let n_positional = args
+            .iter()
+            .filter(|a| a.kind == ArgKind::Positional)
+            .count();
         for ty in &callee.items {
             self.keyword_names_of(ty, n_positional, &mut out, 0);
         }
@@ -236,12 +293,22 @@ impl World<'_> {
         out
     }
 
-    fn keyword_names_of(&self, ty: &Ty, n_positional: usize, out: &mut Vec<(Name, Origin)>, depth: u32) {
+    fn keyword_names_of(
+        &self,
+        ty: &Ty,
+        n_positional: usize,
+        out: &mut Vec<(Name, Origin)>,
+        depth: u32,
+    ) {
         if depth > 6 {
             return;
         }
         match ty {
-            Ty::Function { file, func, receiver } => {
+            Ty::Function {
+                file,
+                func,
+                receiver,
+            } => {
                 let owner = self.file(*file);
                 for f in self.overloads(&owner, *func) {
                     let params = owner.ast.params(owner.ast.function(f).params);
@@ -265,7 +332,11 @@ impl World<'_> {
                     }
                     return;
                 }
-                let instance = Ty::Instance { class: *class, args: None, exact: true };
+                let instance = Ty::Instance {
+                    class: *class,
+                    args: None,
+                    exact: true,
+                };
                 for name in [Name::INIT, Name::NEW] {
                     if let Some(owner) = self.method_owner(*class, name)
                         && !self.is_object(owner)
@@ -368,7 +439,8 @@ impl World<'_> {
             }
         }
         for (i, p) in params.iter().enumerate() {
-            let required = p.default == ExprId::NONE && !matches!(p.kind, ParamKind::VarArgs | ParamKind::VarKeywords);
+            let required = p.default == ExprId::NONE
+                && !matches!(p.kind, ParamKind::VarArgs | ParamKind::VarKeywords);
             if required && !filled[i] && !args.has_star {
                 return None;
             }
@@ -379,13 +451,27 @@ impl World<'_> {
                 // A default fills the parameter's own variable.
                 let parent = file.scopes.scope(scope).parent.unwrap_or(ScopeId::MODULE);
                 let value = self.expr(&env.in_scope(parent), default);
-                by.widen(Var { file: file.id, pos: p.start, name: p.name }, value);
+                by.widen(
+                    Var {
+                        file: file.id,
+                        pos: p.start,
+                        name: p.name,
+                    },
+                    value,
+                );
             }
         }
         Some((by, certain && !args.has_star))
     }
 
-    fn bind_param(&self, env: &Env, p: &Param, given: &TySet, by: &mut Bindings, certain: &mut bool) -> bool {
+    fn bind_param(
+        &self,
+        env: &Env,
+        p: &Param,
+        given: &TySet,
+        by: &mut Bindings,
+        certain: &mut bool,
+    ) -> bool {
         match p.annotation.some() {
             Some(annotation) => {
                 let declared = self.annotation(env, annotation);
@@ -393,7 +479,14 @@ impl World<'_> {
                 self.accepts(&declared, given, certain)
             }
             None => {
-                by.widen(Var { file: env.file.id, pos: p.start, name: p.name }, given.clone());
+                by.widen(
+                    Var {
+                        file: env.file.id,
+                        pos: p.start,
+                        name: p.name,
+                    },
+                    given.clone(),
+                );
                 true
             }
         }
@@ -402,19 +495,27 @@ impl World<'_> {
     /// The class variables of a method, seen from its receiver.
     fn receiver_bindings(&self, file: &File, func: FuncId, receiver: &Ty, by: &mut Bindings) {
         let scope = file.scopes.of_function(func);
-        let Some(owner) = self.method_class(file, scope) else { return };
+        let Some(owner) = self.method_class(file, scope) else {
+            return;
+        };
         let (class, args) = match receiver {
             Ty::Instance { class, args, .. } | Ty::Class { class, args } => (*class, args),
             _ => return,
         };
         let mro = self.mro(class);
-        let Some(entry) = mro.entries.iter().find(|e| e.class == owner) else { return };
+        let Some(entry) = mro.entries.iter().find(|e| e.class == owner) else {
+            return;
+        };
         let outer = self.bindings_for(class, args);
         for (i, var) in self.own_vars(owner).into_iter().enumerate() {
             if let Some(args) = &entry.args
                 && let Some(arg) = args.get(i)
             {
-                let value = if args_known(receiver) { arg.replaced(&outer) } else { arg.clone() };
+                let value = if args_known(receiver) {
+                    arg.replaced(&outer)
+                } else {
+                    arg.clone()
+                };
                 if by.get(var).is_none() && TySet::one(Ty::Var(var)) != value {
                     by.set(var, value);
                 }
@@ -427,7 +528,11 @@ impl World<'_> {
         if depth > 5 || !declared.has_vars() {
             return;
         }
-        let n_vars = declared.items.iter().filter(|t| matches!(t, Ty::Var(_))).count();
+        let n_vars = declared
+            .items
+            .iter()
+            .filter(|t| matches!(t, Ty::Var(_)))
+            .count();
         for d in &declared.items {
             match d {
                 Ty::Var(var) => {
@@ -437,7 +542,9 @@ impl World<'_> {
                         rest.items.retain(|g| {
                             !declared.items.iter().any(|o| match (o, &*g) {
                                 (Ty::None, Ty::None) => true,
-                                (Ty::Instance { class: a, .. }, Ty::Instance { class: b, .. }) => self.is_subclass(*b, *a),
+                                (Ty::Instance { class: a, .. }, Ty::Instance { class: b, .. }) => {
+                                    self.is_subclass(*b, *a)
+                                }
                                 _ => false,
                             })
                         });
@@ -446,7 +553,11 @@ impl World<'_> {
                         by.widen(*var, rest);
                     }
                 }
-                Ty::Instance { class, args: Some(args), .. } => {
+                Ty::Instance {
+                    class,
+                    args: Some(args),
+                    ..
+                } => {
                     for g in &given.items {
                         if let Some(found) = self.args_as(g, *class) {
                             for (a, f) in args.iter().zip(found.iter()) {
@@ -461,14 +572,24 @@ impl World<'_> {
                     // type[T]
                     for g in &given.items {
                         if let Ty::Class { class, args } = g {
-                            let instance = TySet::one(Ty::Instance { class: *class, args: args.clone(), exact: false });
+                            let instance = TySet::one(Ty::Instance {
+                                class: *class,
+                                args: args.clone(),
+                                exact: false,
+                            });
                             self.unify(inner, &instance, by, depth + 1);
                         }
                     }
                 }
-                Ty::Class { class, args: Some(args) } => {
+                Ty::Class {
+                    class,
+                    args: Some(args),
+                } => {
                     for g in &given.items {
-                        if let Ty::Class { class: c, args: Some(found) } = g
+                        if let Ty::Class {
+                            class: c,
+                            args: Some(found),
+                        } = g
                             && c == class
                         {
                             for (a, f) in args.iter().zip(found.iter()) {
@@ -487,11 +608,18 @@ impl World<'_> {
                     }
                 }
                 Ty::Callable(result) => {
-                    let any = CallArgs { has_star: true, ..CallArgs::default() };
+                    let any = CallArgs {
+                        has_star: true,
+                        ..CallArgs::default()
+                    };
                     for g in &given.items {
                         if matches!(
                             g,
-                            Ty::Function { .. } | Ty::Lambda { .. } | Ty::Callable(_) | Ty::Class { .. } | Ty::Partial(_)
+                            Ty::Function { .. }
+                                | Ty::Lambda { .. }
+                                | Ty::Callable(_)
+                                | Ty::Class { .. }
+                                | Ty::Partial(_)
                         ) {
                             let found = self.call_type(g, &any);
                             self.unify(result, &found, by, depth + 1);
@@ -504,7 +632,14 @@ impl World<'_> {
     }
 
     /// A protocol is met by structure: its iteration or item method tells the variables.
-    fn unify_protocol(&self, protocol: ClassKey, args: &[TySet], given: &Ty, by: &mut Bindings, depth: u32) {
+    fn unify_protocol(
+        &self,
+        protocol: ClassKey,
+        args: &[TySet],
+        given: &Ty,
+        by: &mut Bindings,
+        depth: u32,
+    ) {
         let name = self.class_name(protocol);
         if let (Name::ITERABLE | Name::ITERATOR, [item]) = (name, args) {
             let found = self.iterated(&TySet::one(given.clone()), false);
@@ -553,32 +688,56 @@ impl World<'_> {
                 if bound.items.is_empty() || bound.has_vars() {
                     return Fit::Yes;
                 }
-                bound.items.iter().map(|b| self.fits(b, given)).max().unwrap_or(Fit::Maybe)
+                bound
+                    .items
+                    .iter()
+                    .map(|b| self.fits(b, given))
+                    .max()
+                    .unwrap_or(Fit::Maybe)
             }
             (_, Ty::Var(_)) => Fit::Maybe,
             (Ty::None, Ty::None) => Fit::Yes,
             (Ty::None, _) => Fit::No,
-            (Ty::Callable(_), Ty::Function { .. } | Ty::Lambda { .. } | Ty::Class { .. } | Ty::Callable(_) | Ty::Partial(_)) => {
-                Fit::Yes
-            }
+            (
+                Ty::Callable(_),
+                Ty::Function { .. }
+                | Ty::Lambda { .. }
+                | Ty::Class { .. }
+                | Ty::Callable(_)
+                | Ty::Partial(_),
+            ) => Fit::Yes,
             (Ty::Callable(_), Ty::Instance { class, .. }) => {
-                if self.class_defines(*class, Name::CALL) { Fit::Yes } else { Fit::No }
+                if self.class_defines(*class, Name::CALL) {
+                    Fit::Yes
+                } else {
+                    Fit::No
+                }
             }
             (Ty::Callable(_), _) => Fit::No,
             (Ty::Tuple(a), Ty::Tuple(b)) => {
-                if a.len() == b.len() { Fit::Maybe } else { Fit::No }
+                if a.len() == b.len() {
+                    Fit::Maybe
+                } else {
+                    Fit::No
+                }
             }
             (Ty::Tuple(_), _) => Fit::Maybe,
             (Ty::Alias(_), Ty::Class { .. }) => Fit::Yes,
             (Ty::Alias(_), _) => Fit::No,
             (Ty::Class { class: a, .. }, Ty::Class { class: b, .. }) => {
-                if self.is_subclass(*b, *a) { Fit::Yes } else { Fit::No }
+                if self.is_subclass(*b, *a) {
+                    Fit::Yes
+                } else {
+                    Fit::No
+                }
             }
             (Ty::Instance { class, .. }, _) => {
                 if self.is_object(*class) {
                     return Fit::Yes;
                 }
-                let Some(of) = self.class_of(given) else { return Fit::Maybe };
+                let Some(of) = self.class_of(given) else {
+                    return Fit::Maybe;
+                };
                 if self.is_subclass(of, *class) {
                     return Fit::Yes;
                 }
@@ -588,7 +747,11 @@ impl World<'_> {
                 if self.mro(of).open.is_some() {
                     return Fit::Maybe;
                 }
-                if self.is_protocol(*class) { self.meets_protocol(given, *class) } else { Fit::No }
+                if self.is_protocol(*class) {
+                    self.meets_protocol(given, *class)
+                } else {
+                    Fit::No
+                }
             }
             _ => Fit::Maybe,
         }
@@ -614,24 +777,35 @@ impl World<'_> {
             };
             matches!(
                 ast.kind(base),
-                ExprKind::Name(Name::PROTOCOL) | ExprKind::Attribute { name: Name::PROTOCOL, .. }
+                ExprKind::Name(Name::PROTOCOL)
+                    | ExprKind::Attribute {
+                        name: Name::PROTOCOL,
+                        ..
+                    }
             )
         })
     }
 
     /// Does a value have every name that a protocol asks for?
     fn meets_protocol(&self, given: &Ty, protocol: ClassKey) -> Fit {
-        let Some(of) = self.class_of(given) else { return Fit::Maybe };
+        let Some(of) = self.class_of(given) else {
+            return Fit::Maybe;
+        };
         let own = self.own(protocol);
         for (&name, known) in &own.names {
             if !known.in_class && !known.on_instance {
                 continue;
             }
-            let skip = matches!(name, Name::SLOTS | Name::DOC | Name::MODULE_ATTR) || name.as_str() == "__hash__";
+            let skip = matches!(name, Name::SLOTS | Name::DOC | Name::MODULE_ATTR)
+                || name.as_str() == "__hash__";
             if skip {
                 continue;
             }
-            let has = self.mro(of).entries.iter().any(|e| self.own(e.class).names.contains_key(&name));
+            let has = self
+                .mro(of)
+                .entries
+                .iter()
+                .any(|e| self.own(e.class).names.contains_key(&name));
             if !has {
                 return Fit::No;
             }
@@ -640,8 +814,16 @@ impl World<'_> {
     }
 
     /// Make an instance of a class.
-    fn construct(&self, class: ClassKey, type_args: Option<&Arc<[TySet]>>, args: &CallArgs) -> TySet {
-        let ty = Ty::Class { class, args: type_args.cloned() };
+    fn construct(
+        &self,
+        class: ClassKey,
+        type_args: Option<&Arc<[TySet]>>,
+        args: &CallArgs,
+    ) -> TySet {
+        let ty = Ty::Class {
+            class,
+            args: type_args.cloned(),
+        };
         if Some(class) == self.builtin(Name::TYPE) && args.positional.len() == 1 {
             return self.class_of_instances(&args.positional[0]);
         }
@@ -651,11 +833,19 @@ impl World<'_> {
             && let Some(method) = self.method_owner(metaclass, Name::CALL)
             && !method.file.is_library()
         {
-            let plain = TySet::one(Ty::Instance { class, args: type_args.cloned(), exact: false });
+            let plain = TySet::one(Ty::Instance {
+                class,
+                args: type_args.cloned(),
+                exact: false,
+            });
             return plain.with_unknown();
         }
         if let Some(type_args) = type_args {
-            return TySet::one(Ty::Instance { class, args: Some(type_args.clone()), exact: true });
+            return TySet::one(Ty::Instance {
+                class,
+                args: Some(type_args.clone()),
+                exact: true,
+            });
         }
         let vars = self.own_vars(class);
         // `__new__` may say that something else is made.
@@ -670,14 +860,21 @@ impl World<'_> {
         }
         // The variables are learnt from the parameters of `__init__`.
         let own: Vec<TySet> = vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect();
-        let instance = Ty::Instance { class, args: Some(own.clone().into()), exact: true };
+        let instance = Ty::Instance {
+            class,
+            args: Some(own.clone().into()),
+            exact: true,
+        };
         let mut learnt = Bindings::default();
         if let Some(init) = self.class_attribute(class, Name::INIT, &instance, false) {
             'found: for ty in &init.items {
-                let Ty::Function { file, func, .. } = ty else { continue };
+                let Ty::Function { file, func, .. } = ty else {
+                    continue;
+                };
                 let owner = self.file(*file);
                 for candidate in self.overloads(&owner, *func) {
-                    if let Some((by, _)) = self.bind_call(&owner, candidate, Some(&instance), args) {
+                    if let Some((by, _)) = self.bind_call(&owner, candidate, Some(&instance), args)
+                    {
                         learnt = by;
                         break 'found;
                     }
@@ -692,13 +889,25 @@ impl World<'_> {
             })
             .map(|s| if s.has_vars() { TySet::unknown() } else { s })
             .collect();
-        TySet::one(Ty::Instance { class, args: Some(args.into()), exact: true })
+        TySet::one(Ty::Instance {
+            class,
+            args: Some(args.into()),
+            exact: true,
+        })
     }
 
-    fn constructed_by_new(&self, class: ClassKey, owner: ClassKey, ty: &Ty, args: &CallArgs) -> Option<TySet> {
+    fn constructed_by_new(
+        &self,
+        class: ClassKey,
+        owner: ClassKey,
+        ty: &Ty,
+        args: &CallArgs,
+    ) -> Option<TySet> {
         let env = self.class_env(owner)?;
         let binding = env.file.scopes.of(env.scope, Name::NEW).last().copied()?;
-        let BindKind::Function(func) = binding.kind else { return None };
+        let BindKind::Function(func) = binding.kind else {
+            return None;
+        };
         let node = env.file.ast.function(func);
         if node.returns == ExprId::NONE {
             if env.file.is_stub || owner.file.is_library() {
@@ -718,14 +927,23 @@ impl World<'_> {
         }
         // `-> Self` gives a plain instance whose arguments may be known by now.
         let known = found.items.iter().all(|t| match t {
-            Ty::Instance { args, .. } => args.as_ref().is_none_or(|a| !a.iter().any(TySet::has_vars)),
+            Ty::Instance { args, .. } => {
+                args.as_ref().is_none_or(|a| !a.iter().any(TySet::has_vars))
+            }
             _ => true,
         });
         known.then(|| {
-            let mut out = TySet { items: Default::default(), unknown: found.unknown };
+            let mut out = TySet {
+                items: Default::default(),
+                unknown: found.unknown,
+            };
             for t in found.items {
                 out.add(match t {
-                    Ty::Instance { class: c, args, .. } if c == class => Ty::Instance { class: c, args, exact: true },
+                    Ty::Instance { class: c, args, .. } if c == class => Ty::Instance {
+                        class: c,
+                        args,
+                        exact: true,
+                    },
                     other => other,
                 });
             }
@@ -741,8 +959,10 @@ impl World<'_> {
             ExprKind::Name(name) | ExprKind::Attribute { name, .. }
                 if matches!(name, Name::NAMEDTUPLE | Name::NAMED_TUPLE) =>
             {
-                let _ = name;
-                Some(TySet::one(Ty::Class { class: ClassKey::made(env.file.id, id), args: None }))
+                Some(TySet::one(Ty::Class {
+                    class: ClassKey::made(env.file.id, id),
+                    args: None,
+                }))
             }
             _ => None,
         }
@@ -754,14 +974,19 @@ impl World<'_> {
         let file = &env.file;
         let mut scope = env.scope;
         let (after, func) = loop {
-            let ScopeKind::Function(func) = file.scopes.scope(scope).kind else { return Some(TySet::unknown()) };
+            let ScopeKind::Function(func) = file.scopes.scope(scope).kind else {
+                return Some(TySet::unknown());
+            };
             if let Some(class) = self.method_class(file, scope) {
                 break (class, func);
             }
             scope = file.scopes.scope(scope).parent?;
         };
         let in_class = self.is_class_method(file, func) || self.is_static_method(file, func);
-        let of = env.receiver.filter(|r| self.is_subclass(*r, after)).unwrap_or(after);
+        let of = env
+            .receiver
+            .filter(|r| self.is_subclass(*r, after))
+            .unwrap_or(after);
         let after = match file.ast.args(args).first() {
             Some(first) => match self.expr(env, first.value).items.first() {
                 Some(Ty::Class { class, .. }) if self.is_subclass(of, *class) => *class,
@@ -769,21 +994,37 @@ impl World<'_> {
             },
             None => after,
         };
-        Some(TySet::one(Ty::Super { after, of, in_class }))
+        Some(TySet::one(Ty::Super {
+            after,
+            of,
+            in_class,
+        }))
     }
 
     /// Callees whose result their signature does not tell.
-    fn special_callee(&self, env: &Env, id: ExprId, callee: &Ty, args: Run, given: &CallArgs) -> Option<TySet> {
+    fn special_callee(
+        &self,
+        env: &Env,
+        id: ExprId,
+        callee: &Ty,
+        args: Run,
+        given: &CallArgs,
+    ) -> Option<TySet> {
         let ast = &env.file.ast;
         let list = ast.args(args);
         match callee {
             Ty::Form(Name::NEW_TYPE) => {
-                let of = list.get(1).map_or_else(TySet::unknown, |a| self.annotation(env, a.value));
+                let of = list
+                    .get(1)
+                    .map_or_else(TySet::unknown, |a| self.annotation(env, a.value));
                 Some(TySet::one(Ty::Alias(Arc::new(of))))
             }
             Ty::Form(Name::TYPED_DICT) => {
                 let dict = self.builtin(Name::DICT)?;
-                Some(TySet::one(Ty::Class { class: dict, args: None }))
+                Some(TySet::one(Ty::Class {
+                    class: dict,
+                    args: None,
+                }))
             }
             Ty::Class { class, .. } if class.file.is_library() => {
                 let module = self.file(class.file).module_name;
@@ -795,22 +1036,39 @@ impl World<'_> {
                     }
                     (Name::BUILTINS, Name::PROPERTY) => {
                         let of = given.positional.first().cloned().or_else(|| {
-                            given.keywords.iter().find(|(k, _)| k.as_str() == "fget").map(|(_, v)| v.clone())
+                            given
+                                .keywords
+                                .iter()
+                                .find(|(k, _)| k.as_str() == "fget")
+                                .map(|(_, v)| v.clone())
                         })?;
-                        Some(TySet::one(Ty::Descriptor(Descriptor::Property, Arc::new(of))))
+                        Some(TySet::one(Ty::Descriptor(
+                            Descriptor::Property,
+                            Arc::new(of),
+                        )))
                     }
                     (Name::BUILTINS, Name::CLASSMETHOD) => {
                         let of = given.positional.first()?;
-                        Some(TySet::one(Ty::Descriptor(Descriptor::ClassMethod, Arc::new(of.clone()))))
+                        Some(TySet::one(Ty::Descriptor(
+                            Descriptor::ClassMethod,
+                            Arc::new(of.clone()),
+                        )))
                     }
                     (Name::BUILTINS, Name::STATICMETHOD) => {
                         let of = given.positional.first()?;
-                        Some(TySet::one(Ty::Descriptor(Descriptor::StaticMethod, Arc::new(of.clone()))))
+                        Some(TySet::one(Ty::Descriptor(
+                            Descriptor::StaticMethod,
+                            Arc::new(of.clone()),
+                        )))
                     }
                     _ => None,
                 }
             }
-            Ty::Function { file, func, receiver: None } => {
+            Ty::Function {
+                file,
+                func,
+                receiver: None,
+            } => {
                 let owner = self.file(*file);
                 let name = owner.ast.function(*func).name;
                 self.special_function(env, id, owner.module_name, name, list, given)
@@ -853,7 +1111,12 @@ impl World<'_> {
                 // What it decorates takes the place of the wrapped function.
                 Some(TySet::one(Ty::Callable(Arc::new(wrapped.clone()))))
             }
-            (Name::FUNCTOOLS, Name::LRU_CACHE) if !matches!(list.first().map(|a| ast.kind(a.value)), Some(ExprKind::Name(_))) => {
+            (Name::FUNCTOOLS, Name::LRU_CACHE)
+                if !matches!(
+                    list.first().map(|a| ast.kind(a.value)),
+                    Some(ExprKind::Name(_))
+                ) =>
+            {
                 None
             }
             (Name::DATACLASSES, Name::FIELD) => self.field_default(given),
@@ -884,7 +1147,10 @@ fn is_attrs(module: Name) -> bool {
 }
 
 fn args_known(ty: &Ty) -> bool {
-    matches!(ty, Ty::Instance { args: Some(_), .. } | Ty::Class { args: Some(_), .. })
+    matches!(
+        ty,
+        Ty::Instance { args: Some(_), .. } | Ty::Class { args: Some(_), .. }
+    )
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -64,7 +64,11 @@ impl Own {
     }
 
     pub(super) fn add(&mut self, name: Name, in_class: bool, pos: u32) {
-        let entry = self.names.entry(name).or_insert(OwnName { in_class: false, on_instance: false, pos });
+        let entry = self.names.entry(name).or_insert(OwnName {
+            in_class: false,
+            on_instance: false,
+            pos,
+        });
         entry.in_class |= in_class;
         entry.on_instance |= !in_class;
     }
@@ -89,7 +93,12 @@ impl World<'_> {
     /// The environment in which a class statement stands.
     fn outer_env(&self, class: ClassKey) -> Option<Env> {
         let env = self.class_env(class)?;
-        let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
+        let parent = env
+            .file
+            .scopes
+            .scope(env.scope)
+            .parent
+            .unwrap_or(ScopeId::MODULE);
         Some(env.in_scope(parent))
     }
 
@@ -114,7 +123,10 @@ impl World<'_> {
     pub(super) fn class_value(&self, env: &Env, class: ClassId) -> TySet {
         let file = &env.file;
         let key = ClassKey::new(file.id, class);
-        let plain = TySet::one(Ty::Class { class: key, args: None });
+        let plain = TySet::one(Ty::Class {
+            class: key,
+            args: None,
+        });
         let decorators = file.ast.list(file.ast.class(class).decorators);
         if decorators.is_empty() {
             return plain;
@@ -123,7 +135,13 @@ impl World<'_> {
             Some(parent) => env.in_scope(parent),
             None => env.clone(),
         };
-        let memo_key = super::world::Key::Binding(file.id, file.scopes.of_class(class), Name::CLASS_ATTR, 0, None);
+        let memo_key = super::world::Key::Binding(
+            file.id,
+            file.scopes.of_class(class),
+            Name::CLASS_ATTR,
+            0,
+            None,
+        );
         self.memo(memo_key, || {
             let mut value = plain.clone();
             for &decorator in decorators.iter().rev() {
@@ -131,14 +149,22 @@ impl World<'_> {
                     continue;
                 }
                 let found = self.apply_decorator(&outer, decorator, &value);
-                value = if found.items.is_empty() { value.clone() } else { found };
+                value = if found.items.is_empty() {
+                    value.clone()
+                } else {
+                    found
+                };
             }
             value
         })
     }
 
     /// The name of what decorates, when it is plain: `dataclass`, `attr.s(…)`.
-    pub(super) fn decorator_name(&self, file: &File, decorator: ExprId) -> Option<(Option<Name>, Name)> {
+    pub(super) fn decorator_name(
+        &self,
+        file: &File,
+        decorator: ExprId,
+    ) -> Option<(Option<Name>, Name)> {
         let target = match file.ast.kind(decorator) {
             ExprKind::Call { func, .. } => func,
             _ => decorator,
@@ -180,19 +206,24 @@ impl World<'_> {
     pub(crate) fn field_class(&self, class: ClassKey) -> Option<FieldClass> {
         if let Some(call) = class.call() {
             let file = self.file(class.file);
-            let ExprKind::Call { func, .. } = file.ast.kind(call) else { return None };
+            let ExprKind::Call { func, .. } = file.ast.kind(call) else {
+                return None;
+            };
             let name = match file.ast.kind(func) {
                 ExprKind::Name(n) | ExprKind::Attribute { name: n, .. } => n,
                 _ => return None,
             };
-            return matches!(name, Name::NAMEDTUPLE | Name::NAMED_TUPLE).then_some(FieldClass::NamedTuple);
+            return matches!(name, Name::NAMEDTUPLE | Name::NAMED_TUPLE)
+                .then_some(FieldClass::NamedTuple);
         }
         let env = self.class_env(class)?;
         let node = env.file.ast.class(class.class()?);
         for &decorator in env.file.ast.list(node.decorators) {
             match self.decorator_name(&env.file, decorator) {
                 Some((_, Name::DATACLASS)) => return Some(FieldClass::Dataclass),
-                Some((base, Name::S | Name::ATTRS)) if base.is_some() => return Some(FieldClass::Attrs),
+                Some((base, Name::S | Name::ATTRS)) if base.is_some() => {
+                    return Some(FieldClass::Attrs);
+                }
                 Some((_, Name::DEFINE | Name::MUTABLE | Name::FROZEN | Name::ATTRS)) => {
                     return Some(FieldClass::Attrs);
                 }
@@ -261,7 +292,9 @@ impl World<'_> {
                     Ty::Alias(set) => {
                         for inner in &set.items {
                             match inner {
-                                Ty::Instance { class: base, args, .. } => {
+                                Ty::Instance {
+                                    class: base, args, ..
+                                } => {
                                     bases.push((*base, args.clone()));
                                     found = true;
                                 }
@@ -280,7 +313,8 @@ impl World<'_> {
                     _ => {}
                 }
             }
-            if (!found || value.unknown) && open.is_none() && !self.is_generic_form(&env, arg.value) {
+            if (!found || value.unknown) && open.is_none() && !self.is_generic_form(&env, arg.value)
+            {
                 let text = env.file.slice(env.file.ast.expr(arg.value).span);
                 let text: String = text.chars().take(40).collect();
                 open = Some(Arc::from(format!("unknown base {text} of {}", node.name)));
@@ -302,7 +336,11 @@ impl World<'_> {
             return false;
         }
         let value = self.expr(env, base);
-        value.items.iter().any(|t| matches!(t, Ty::Form(Name::GENERIC | Name::PROTOCOL))) || value.items.is_empty()
+        value
+            .items
+            .iter()
+            .any(|t| matches!(t, Ty::Form(Name::GENERIC | Name::PROTOCOL)))
+            || value.items.is_empty()
     }
 
     fn made_bases(&self, class: ClassKey) -> (SmallVec<[(ClassKey, Args); 2]>, Option<Arc<str>>) {
@@ -321,12 +359,18 @@ impl World<'_> {
     /// Does a class describe the keys of a dictionary?
     fn is_typed_dict(&self, class: ClassKey) -> bool {
         self.mro(class).entries.iter().any(|e| {
-            let (Some(env), Some(id)) = (self.class_env(e.class), e.class.class()) else { return false };
+            let (Some(env), Some(id)) = (self.class_env(e.class), e.class.class()) else {
+                return false;
+            };
             let ast = &env.file.ast;
             ast.args(ast.class(id).args).iter().any(|a| {
                 matches!(
                     ast.kind(a.value),
-                    ExprKind::Name(Name::TYPED_DICT) | ExprKind::Attribute { name: Name::TYPED_DICT, .. }
+                    ExprKind::Name(Name::TYPED_DICT)
+                        | ExprKind::Attribute {
+                            name: Name::TYPED_DICT,
+                            ..
+                        }
                 )
             })
         })
@@ -351,7 +395,10 @@ impl World<'_> {
 
     fn linearised(&self, class: ClassKey) -> Mro {
         let (bases, mut open) = self.bases(class);
-        let own = MroEntry { class, args: self.own_args(class) };
+        let own = MroEntry {
+            class,
+            args: self.own_args(class),
+        };
         let mut sequences: Vec<Vec<MroEntry>> = Vec::new();
         for (base, args) in &bases {
             let base_mro = self.mro(*base);
@@ -366,7 +413,10 @@ impl World<'_> {
                     .filter(|e| !self.is_object(e.class))
                     .map(|e| MroEntry {
                         class: e.class,
-                        args: e.args.as_ref().map(|a| a.iter().map(|s| s.replaced(&by)).collect()),
+                        args: e
+                            .args
+                            .as_ref()
+                            .map(|a| a.iter().map(|s| s.replaced(&by)).collect()),
                     })
                     .collect(),
             );
@@ -375,7 +425,10 @@ impl World<'_> {
             bases
                 .iter()
                 .filter(|(b, _)| !self.is_object(*b))
-                .map(|(class, args)| MroEntry { class: *class, args: args.clone() })
+                .map(|(class, args)| MroEntry {
+                    class: *class,
+                    args: args.clone(),
+                })
                 .collect(),
         );
         let mut entries = vec![own];
@@ -383,7 +436,10 @@ impl World<'_> {
         if let Some(object) = self.builtin(Name::OBJECT)
             && object != class
         {
-            entries.push(MroEntry { class: object, args: None });
+            entries.push(MroEntry {
+                class: object,
+                args: None,
+            });
         }
         if entries.len() > MRO_MAX {
             open = Some(Arc::from("too many bases"));
@@ -393,7 +449,12 @@ impl World<'_> {
 
     fn own_args(&self, class: ClassKey) -> Args {
         let vars = self.own_vars(class);
-        (!vars.is_empty()).then(|| vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect::<Vec<_>>().into())
+        (!vars.is_empty()).then(|| {
+            vars.iter()
+                .map(|v| TySet::one(Ty::Var(*v)))
+                .collect::<Vec<_>>()
+                .into()
+        })
     }
 
     /// The type variables of a class, in order.
@@ -405,7 +466,11 @@ impl World<'_> {
         let node = ast.class(id);
         let mut vars = Vec::new();
         for p in &ast.type_params[node.type_params.range()] {
-            vars.push(Var { file: class.file, pos: p.start, name: p.name });
+            vars.push(Var {
+                file: class.file,
+                pos: p.start,
+                name: p.name,
+            });
         }
         if !vars.is_empty() {
             return vars;
@@ -518,12 +583,15 @@ impl World<'_> {
     }
 
     pub(super) fn is_metaclass(&self, class: ClassKey) -> bool {
-        self.builtin(Name::TYPE).is_some_and(|t| self.is_subclass(class, t))
+        self.builtin(Name::TYPE)
+            .is_some_and(|t| self.is_subclass(class, t))
     }
 
     /// The metaclass of a class: its own or an inherited one, else `type`.
     pub(super) fn metaclass_of(&self, class: ClassKey) -> Option<ClassKey> {
-        self.explicit_metaclass(class).0.or_else(|| self.builtin(Name::TYPE))
+        self.explicit_metaclass(class)
+            .0
+            .or_else(|| self.builtin(Name::TYPE))
     }
 
     /// The metaclass that a class or one of its bases names; the flag says that one was not found.
@@ -576,7 +644,11 @@ impl World<'_> {
         }
         if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(class)) {
             for store in fragment.file.scopes.stores_of(id) {
-                own.add(store.name, self.stores_on_class(&fragment.file, store), store.pos);
+                own.add(
+                    store.name,
+                    self.stores_on_class(&fragment.file, store),
+                    store.pos,
+                );
             }
             self.reflection(&fragment.file, class, &mut own);
         }
@@ -625,7 +697,9 @@ impl World<'_> {
         let Some(value) = value.some() else { return };
         let ast = &file.ast;
         let items: Vec<ExprId> = match ast.kind(value) {
-            ExprKind::Tuple { items } | ExprKind::List { items } | ExprKind::Set { items } => ast.list(items).to_vec(),
+            ExprKind::Tuple { items } | ExprKind::List { items } | ExprKind::Set { items } => {
+                ast.list(items).to_vec()
+            }
             ExprKind::Dict { items } => ast.list(items).iter().step_by(2).copied().collect(),
             ExprKind::Str => vec![value],
             _ => {
@@ -673,10 +747,15 @@ impl World<'_> {
         let module = self.resolve_module(file.module_name)?;
         let module = self.module(module);
         let source = self.file(module.source.filter(|s| *s != file.id)?);
-        source.scopes.of(ScopeId::MODULE, file.ast.class(id).name).iter().rev().find_map(|b| match b.kind {
-            BindKind::Class(twin) => Some(ClassKey::new(source.id, twin)),
-            _ => None,
-        })
+        source
+            .scopes
+            .of(ScopeId::MODULE, file.ast.class(id).name)
+            .iter()
+            .rev()
+            .find_map(|b| match b.kind {
+                BindKind::Class(twin) => Some(ClassKey::new(source.id, twin)),
+                _ => None,
+            })
     }
 
     /// A stub may leave out names that the source has.
@@ -701,8 +780,14 @@ impl World<'_> {
             Some(id) if file.id == class.file => (ast.class(id).span, ast.class(id).exprs),
             // The function being written.
             _ => (
-                Span { start: 0, end: u32::MAX },
-                Run { start: 0, len: ast.exprs.len() as u32 },
+                Span {
+                    start: 0,
+                    end: u32::MAX,
+                },
+                Run {
+                    start: 0,
+                    len: ast.exprs.len() as u32,
+                },
             ),
         };
         let name_of_class = self.class_name(class);
@@ -711,10 +796,17 @@ impl World<'_> {
             if !span.contains(at) {
                 continue;
             }
-            let ExprKind::Call { func, args } = ast.kind(call) else { continue };
-            let ExprKind::Name(name) = ast.kind(func) else { continue };
+            let ExprKind::Call { func, args } = ast.kind(call) else {
+                continue;
+            };
+            let ExprKind::Name(name) = ast.kind(func) else {
+                continue;
+            };
             let args = ast.args(args);
-            if !args.first().is_some_and(|a| self.is_self(file, a.value, class)) {
+            if !args
+                .first()
+                .is_some_and(|a| self.is_self(file, a.value, class))
+            {
                 continue;
             }
             match (name, args.get(1)) {
@@ -728,14 +820,24 @@ impl World<'_> {
         }
         // `self.__dict__` written, or `object.__setattr__` called.
         for expr in &ast.exprs[exprs.range()] {
-            let ExprKind::Attribute { name, .. } = expr.kind else { continue };
+            let ExprKind::Attribute { name, .. } = expr.kind else {
+                continue;
+            };
             if name != Name::DICT_ATTR && name != Name::SETATTR_METHOD {
                 continue;
             }
-            let after = file.text.get(expr.span.end as usize..).unwrap_or("").trim_start();
+            let after = file
+                .text
+                .get(expr.span.end as usize..)
+                .unwrap_or("")
+                .trim_start();
             if name == Name::DICT_ATTR {
                 let assigned = after.starts_with('=') && !after.starts_with("==");
-                if assigned || after.starts_with(".update") || after.starts_with('[') || after.starts_with(".setdefault") {
+                if assigned
+                    || after.starts_with(".update")
+                    || after.starts_with('[')
+                    || after.starts_with(".setdefault")
+                {
                     own.open = Some(Arc::from(format!("__dict__ of {name_of_class}")));
                 }
             } else if after.starts_with('(') {
@@ -753,7 +855,11 @@ impl World<'_> {
         });
         let Some(args) = call else { return };
         let args = ast.args(args);
-        let attr = if args.len() >= 3 { args.get(1) } else { args.first() };
+        let attr = if args.len() >= 3 {
+            args.get(1)
+        } else {
+            args.first()
+        };
         match attr.and_then(|a| string_value(file, a.value)) {
             Some(text) => own.add(Name::new(text), false, method.start),
             None => {
@@ -772,7 +878,9 @@ impl World<'_> {
 
     /// Is an expression the first parameter of a method of this class?
     fn is_self(&self, file: &File, expr: ExprId, class: ClassKey) -> bool {
-        let ExprKind::Name(name) = file.ast.kind(expr) else { return false };
+        let ExprKind::Name(name) = file.ast.kind(expr) else {
+            return false;
+        };
         let mut at = Some(file.scopes.at(file.ast.expr(expr).span.start));
         while let Some(scope) = at {
             for b in file.scopes.of(scope, name) {
@@ -794,9 +902,17 @@ fn merge(out: &mut Vec<MroEntry>, mut sequences: Vec<Vec<MroEntry>>) {
         if sequences.is_empty() || out.len() > MRO_MAX {
             return;
         }
-        let in_tail =
-            |class: ClassKey| sequences.iter().any(|s| s[1..].iter().any(|e| e.class == class));
-        let next = sequences.iter().map(|s| &s[0]).find(|e| !in_tail(e.class)).unwrap_or(&sequences[0][0]).clone();
+        let in_tail = |class: ClassKey| {
+            sequences
+                .iter()
+                .any(|s| s[1..].iter().any(|e| e.class == class))
+        };
+        let next = sequences
+            .iter()
+            .map(|s| &s[0])
+            .find(|e| !in_tail(e.class))
+            .unwrap_or(&sequences[0][0])
+            .clone();
         for sequence in &mut sequences {
             sequence.retain(|e| e.class != next.class);
         }

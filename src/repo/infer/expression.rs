@@ -41,23 +41,34 @@ impl World<'_> {
             ExprKind::Int => self.of_builtin(Name::INT),
             ExprKind::Float => self.of_builtin(Name::FLOAT),
             ExprKind::Complex => self.of_builtin(Name::COMPLEX),
-            ExprKind::True | ExprKind::False | ExprKind::Compare { op: CmpOp::Is | CmpOp::IsNot | CmpOp::In | CmpOp::NotIn, .. } => {
-                self.of_builtin(Name::BOOL)
-            }
+            ExprKind::True
+            | ExprKind::False
+            | ExprKind::Compare {
+                op: CmpOp::Is | CmpOp::IsNot | CmpOp::In | CmpOp::NotIn,
+                ..
+            } => self.of_builtin(Name::BOOL),
             ExprKind::None => TySet::none(),
-            ExprKind::Ellipsis => self.library_class(Name::TYPES, Name::new("EllipsisType")).map_or_else(TySet::unknown, TySet::exact),
+            ExprKind::Ellipsis => self
+                .library_class(Name::TYPES, Name::new("EllipsisType"))
+                .map_or_else(TySet::unknown, TySet::exact),
             ExprKind::Str | ExprKind::FString { .. } => self.of_builtin(Name::STR),
             ExprKind::Bytes => self.of_builtin(Name::BYTES),
             ExprKind::Tuple { items } => self.tuple_display(env, items),
-            ExprKind::List { items } => self.generic_builtin(Name::LIST, vec![self.items_type(env, items)]),
-            ExprKind::Set { items } => self.generic_builtin(Name::SET_TYPE, vec![self.items_type(env, items)]),
+            ExprKind::List { items } => {
+                self.generic_builtin(Name::LIST, vec![self.items_type(env, items)])
+            }
+            ExprKind::Set { items } => {
+                self.generic_builtin(Name::SET_TYPE, vec![self.items_type(env, items)])
+            }
             ExprKind::Dict { items } => self.dict_display(env, items),
             ExprKind::Comp { kind, comp } => self.comprehension(env, kind, comp),
             ExprKind::Binary { op, left, right } => {
                 let (l, r) = (self.expr(env, left), self.expr(env, right));
                 self.binary(op, &l, &r)
             }
-            ExprKind::Unary { op: UnaryOp::Not, .. } => self.of_builtin(Name::BOOL),
+            ExprKind::Unary {
+                op: UnaryOp::Not, ..
+            } => self.of_builtin(Name::BOOL),
             ExprKind::Unary { op, operand } => {
                 let value = self.expr(env, operand);
                 self.unary(op, &value)
@@ -80,7 +91,11 @@ impl World<'_> {
                 let yes = self.expr_if(env, body, test, true);
                 yes.joined(self.expr_if(env, orelse, test, false))
             }
-            ExprKind::Lambda { .. } => TySet::one(Ty::Lambda { file: env.file.id, scope: env.scope, expr: id }),
+            ExprKind::Lambda { .. } => TySet::one(Ty::Lambda {
+                file: env.file.id,
+                scope: env.scope,
+                expr: id,
+            }),
             ExprKind::Await(value) => {
                 let value = self.expr(env, value);
                 self.awaited(&value)
@@ -96,7 +111,14 @@ impl World<'_> {
     }
 
     /// An operand of `and`/`or`, knowing what the operands before it say when it is evaluated.
-    fn expr_after(&self, env: &Env, operands: &[ExprId], i: usize, is_or: bool, operand: ExprId) -> TySet {
+    fn expr_after(
+        &self,
+        env: &Env,
+        operands: &[ExprId],
+        i: usize,
+        is_or: bool,
+        operand: ExprId,
+    ) -> TySet {
         let mut value = self.expr(env, operand);
         for &before in &operands[..i] {
             value = self.narrow_value(env, operand, value, before, !is_or);
@@ -112,7 +134,11 @@ impl World<'_> {
     fn tuple_display(&self, env: &Env, items: Run) -> TySet {
         let ast = &env.file.ast;
         let list = ast.list(items);
-        if list.len() > TUPLE_MAX || list.iter().any(|i| matches!(ast.kind(*i), ExprKind::Starred(_))) {
+        if list.len() > TUPLE_MAX
+            || list
+                .iter()
+                .any(|i| matches!(ast.kind(*i), ExprKind::Starred(_)))
+        {
             return self.generic_builtin(Name::TUPLE, vec![self.items_type(env, items)]);
         }
         let types: Vec<TySet> = list.iter().map(|i| self.expr(env, *i)).collect();
@@ -141,7 +167,11 @@ impl World<'_> {
 
     /// Containers of containers of …: below some depth nothing is known.
     pub(super) fn shallow(&self, set: TySet) -> TySet {
-        if set.depth() > 5 { TySet::unknown() } else { set }
+        if set.depth() > 5 {
+            TySet::unknown()
+        } else {
+            set
+        }
     }
 
     fn dict_display(&self, env: &Env, items: Run) -> TySet {
@@ -221,14 +251,21 @@ impl World<'_> {
     /// `value[index]` of values.
     pub(super) fn subscript(&self, env: &Env, of: &TySet, index: ExprId) -> TySet {
         let ast = &env.file.ast;
-        let mut out = TySet { items: Default::default(), unknown: of.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: of.unknown,
+        };
         for ty in &of.items {
             match ty {
                 Ty::Class { .. } | Ty::Form(_) | Ty::Alias(_) => {
                     if let Ty::Class { class, .. } = ty
                         && self.is_enum(*class)
                     {
-                        out.add(Ty::Instance { class: *class, args: None, exact: true });
+                        out.add(Ty::Instance {
+                            class: *class,
+                            args: None,
+                            exact: true,
+                        });
                         continue;
                     }
                     // A subscripted class is still that class.
@@ -236,11 +273,13 @@ impl World<'_> {
                     for found in &instances.items {
                         match (ty, found) {
                             (Ty::Class { .. }, Ty::Instance { class, args, .. }) => {
-                                out.add(Ty::Class { class: *class, args: args.clone() });
+                                out.add(Ty::Class {
+                                    class: *class,
+                                    args: args.clone(),
+                                });
                             }
-                            (Ty::Class { class, .. }, Ty::Tuple(_)) => {
+                            (Ty::Class { .. }, Ty::Tuple(_)) => {
                                 out.add(Ty::Alias(Arc::new(TySet::one(found.clone()))));
-                                let _ = class;
                             }
                             _ => {}
                         }
@@ -257,7 +296,11 @@ impl World<'_> {
                         continue;
                     }
                     let is_slice = matches!(ast.kind(index), ExprKind::Slice { .. });
-                    let key = if is_slice { self.of_builtin(Name::SLICE) } else { self.expr(env, index) };
+                    let key = if is_slice {
+                        self.of_builtin(Name::SLICE)
+                    } else {
+                        self.expr(env, index)
+                    };
                     out.join(self.get_item(ty, &key));
                 }
             }
@@ -282,9 +325,15 @@ impl World<'_> {
                     None => all(),
                 }
             }
-            ExprKind::Unary { op: UnaryOp::Minus, operand } => {
+            ExprKind::Unary {
+                op: UnaryOp::Minus,
+                operand,
+            } => {
                 let digits = text.get(ast.expr(operand).span.range()).unwrap_or("");
-                let at = digits.parse::<usize>().ok().and_then(|i| items.len().checked_sub(i));
+                let at = digits
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|i| items.len().checked_sub(i));
                 at.and_then(|i| items.get(i)).cloned().unwrap_or_else(all)
             }
             ExprKind::Slice { .. } => self.generic_builtin(Name::TUPLE, vec![all()]),
@@ -303,15 +352,23 @@ impl World<'_> {
 
     /// The result of a function that was decorated as a property, read.
     pub(super) fn property_value(&self, getter: &TySet, receiver: &Ty) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: getter.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: getter.unknown,
+        };
         for ty in &getter.items {
             match ty {
                 Ty::Function { file, func, .. } => {
-                    let bound =
-                        Ty::Function { file: *file, func: *func, receiver: Some(Arc::new(receiver.clone())) };
+                    let bound = Ty::Function {
+                        file: *file,
+                        func: *func,
+                        receiver: Some(Arc::new(receiver.clone())),
+                    };
                     out.join(self.call_type(&bound, &super::call::CallArgs::none()));
                 }
-                Ty::Descriptor(Descriptor::Property, inner) => out.join(self.property_value(inner, receiver)),
+                Ty::Descriptor(Descriptor::Property, inner) => {
+                    out.join(self.property_value(inner, receiver))
+                }
                 other => out.join(self.call_type(other, &super::call::CallArgs::none())),
             }
         }

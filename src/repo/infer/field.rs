@@ -17,9 +17,10 @@ use crate::repo::syntax::*;
 use std::sync::Arc;
 
 const KEYWORDS: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield",
 ];
 
 /// A field of a class made of fields.
@@ -40,10 +41,16 @@ impl World<'_> {
         }
         let file = self.file(class.file);
         if let Some(call) = class.call() {
-            let ExprKind::Call { func, args } = file.ast.kind(call) else { return None };
+            let ExprKind::Call { func, args } = file.ast.kind(call) else {
+                return None;
+            };
             let is_typed = matches!(
                 file.ast.kind(func),
-                ExprKind::Name(Name::NAMED_TUPLE) | ExprKind::Attribute { name: Name::NAMED_TUPLE, .. }
+                ExprKind::Name(Name::NAMED_TUPLE)
+                    | ExprKind::Attribute {
+                        name: Name::NAMED_TUPLE,
+                        ..
+                    }
             );
             let fields = self.fields_of_call(&file, args, is_typed)?;
             return Some((file, fields));
@@ -79,22 +86,30 @@ impl World<'_> {
             .iter()
             .filter(|a| a.kind == ArgKind::Positional)
             .nth(1)
-            .or_else(|| args.iter().find(|a| a.kind == ArgKind::Keyword(Name::new("field_names"))))?;
-        let rename = args
+            .or_else(|| {
+                args.iter()
+                    .find(|a| a.kind == ArgKind::Keyword(Name::new("field_names")))
+            })?;
+        let rename = args.iter().any(|a| {
+            a.kind == ArgKind::Keyword(Name::RENAME) && matches!(ast.kind(a.value), ExprKind::True)
+        });
+        let n_defaults = args
             .iter()
-            .any(|a| a.kind == ArgKind::Keyword(Name::RENAME) && matches!(ast.kind(a.value), ExprKind::True));
-        let n_defaults = args.iter().find(|a| a.kind == ArgKind::Keyword(Name::new("defaults"))).map_or(0, |a| {
-            match ast.kind(a.value) {
+            .find(|a| a.kind == ArgKind::Keyword(Name::new("defaults")))
+            .map_or(0, |a| match ast.kind(a.value) {
                 ExprKind::Tuple { items } | ExprKind::List { items } => items.len as usize,
                 _ => usize::MAX,
-            }
-        });
+            });
         let mut names: Vec<(String, Option<ExprId>, u32)> = Vec::new();
         let pos_of = |e: ExprId| ast.expr(e).span.start;
         match ast.kind(list.value) {
             ExprKind::Str => {
                 let text = string_value(file, list.value)?;
-                names.extend(text.replace(',', " ").split_whitespace().map(|s| (s.to_owned(), None, pos_of(list.value))));
+                names.extend(
+                    text.replace(',', " ")
+                        .split_whitespace()
+                        .map(|s| (s.to_owned(), None, pos_of(list.value))),
+                );
             }
             ExprKind::List { items } | ExprKind::Tuple { items } => {
                 for &item in ast.list(items) {
@@ -158,7 +173,10 @@ impl World<'_> {
     /// The item types of a named tuple.
     pub(super) fn named_tuple_items(&self, class: ClassKey) -> Option<Arc<[TySet]>> {
         let mro = self.mro(class);
-        let owner = mro.entries.iter().find(|e| self.field_class(e.class) == Some(FieldClass::NamedTuple))?;
+        let owner = mro
+            .entries
+            .iter()
+            .find(|e| self.field_class(e.class) == Some(FieldClass::NamedTuple))?;
         let (file, fields) = self.named_tuple_fields(owner.class)?;
         let env = match owner.class.class() {
             Some(id) => Env::new(file.clone(), file.scopes.of_class(id)),
@@ -167,13 +185,21 @@ impl World<'_> {
         Some(
             fields
                 .iter()
-                .map(|f| f.annotation.map_or_else(TySet::unknown, |a| self.annotation(&env, a)))
+                .map(|f| {
+                    f.annotation
+                        .map_or_else(TySet::unknown, |a| self.annotation(&env, a))
+                })
                 .collect(),
         )
     }
 
     /// Attributes that a class has by being made of fields.
-    pub(super) fn made_attribute(&self, class: ClassKey, owner: ClassKey, name: Name) -> Option<TySet> {
+    pub(super) fn made_attribute(
+        &self,
+        class: ClassKey,
+        owner: ClassKey,
+        name: Name,
+    ) -> Option<TySet> {
         if self.field_class(owner) != Some(FieldClass::NamedTuple) {
             return None;
         }
@@ -186,7 +212,9 @@ impl World<'_> {
             Name::NAMEDTUPLE_REPLACE | Name::NAMEDTUPLE_MAKE => {
                 return Some(TySet::one(Ty::Callable(Arc::new(TySet::instance(class)))));
             }
-            Name::NAMEDTUPLE_FIELDS => return Some(self.generic_builtin(Name::TUPLE, vec![string()])),
+            Name::NAMEDTUPLE_FIELDS => {
+                return Some(self.generic_builtin(Name::TUPLE, vec![string()]));
+            }
             Name::NAMEDTUPLE_DEFAULTS => {
                 return Some(self.generic_builtin(Name::DICT, vec![string(), TySet::unknown()]));
             }
@@ -196,14 +224,22 @@ impl World<'_> {
         let (file, fields) = self.named_tuple_fields(owner)?;
         let field = fields.iter().find(|f| f.name == name)?;
         let env = Env::new(file, crate::repo::scope::ScopeId::MODULE);
-        Some(field.annotation.map_or_else(TySet::unknown, |a| self.annotation(&env, a)))
+        Some(
+            field
+                .annotation
+                .map_or_else(TySet::unknown, |a| self.annotation(&env, a)),
+        )
     }
 
     /// Names that decorators of a class of fields add.
     pub(super) fn field_names(&self, class: ClassKey, own: &mut Own) {
         match self.field_class(class) {
             Some(FieldClass::Dataclass) => {
-                for name in [Name::DATACLASS_FIELDS, Name::DATACLASS_PARAMS, Name::MATCH_ARGS] {
+                for name in [
+                    Name::DATACLASS_FIELDS,
+                    Name::DATACLASS_PARAMS,
+                    Name::MATCH_ARGS,
+                ] {
                     own.add(name, true, 0);
                 }
             }
@@ -252,7 +288,9 @@ impl World<'_> {
     }
 
     fn is_class_var(&self, file: &File, field: &Field) -> bool {
-        let Some(annotation) = field.annotation else { return false };
+        let Some(annotation) = field.annotation else {
+            return false;
+        };
         let text = file.slice(file.ast.expr(annotation).span);
         text.contains("ClassVar") || text.trim_matches(['"', '\'']).ends_with("KW_ONLY")
     }
@@ -270,7 +308,13 @@ impl World<'_> {
                     _ => continue,
                 };
                 if matches!(name, Name::IB | Name::ATTRIB | Name::FIELD) {
-                    fields.push(Field { name: b.name, annotation: None, pos: b.pos, has_default: false, in_init: true });
+                    fields.push(Field {
+                        name: b.name,
+                        annotation: None,
+                        pos: b.pos,
+                        has_default: false,
+                        in_init: true,
+                    });
                 }
             }
         }
@@ -280,10 +324,14 @@ impl World<'_> {
     /// `field(default=…, init=False)` and `attr.ib(…)`.
     fn read_field_call(&self, file: &File, id: ClassId, field: &mut Field, kind: FieldClass) {
         let scope = file.scopes.of_class(id);
-        let value = file.scopes.of(scope, field.name).iter().find_map(|b| match b.kind {
-            BindKind::Annotated { value, .. } | BindKind::Target { value, .. } => value.some(),
-            _ => None,
-        });
+        let value = file
+            .scopes
+            .of(scope, field.name)
+            .iter()
+            .find_map(|b| match b.kind {
+                BindKind::Annotated { value, .. } | BindKind::Target { value, .. } => value.some(),
+                _ => None,
+            });
         if let Some(value) = value
             && let ExprKind::Call { func, args } = file.ast.kind(value)
         {
@@ -322,20 +370,29 @@ impl World<'_> {
         if name.is_dunder() || name.is_mangled() || name == Name::IGNORE || !self.is_enum(class) {
             return found;
         }
-        let is_value = |t: &Ty| !matches!(t, Ty::Function { .. } | Ty::Descriptor(..) | Ty::Class { .. });
-        let Some(env) = self.class_env(class) else { return found };
-        let assigned = env
-            .file
-            .scopes
-            .of(env.scope, name)
-            .iter()
-            .any(|b| matches!(b.kind, BindKind::Target { .. }) || (env.file.is_stub && matches!(b.kind, BindKind::Annotated { .. })));
+        let is_value = |t: &Ty| {
+            !matches!(
+                t,
+                Ty::Function { .. } | Ty::Descriptor(..) | Ty::Class { .. }
+            )
+        };
+        let Some(env) = self.class_env(class) else {
+            return found;
+        };
+        let assigned = env.file.scopes.of(env.scope, name).iter().any(|b| {
+            matches!(b.kind, BindKind::Target { .. })
+                || (env.file.is_stub && matches!(b.kind, BindKind::Annotated { .. }))
+        });
         // The enum module's own classes describe how members work; they have none.
         if !assigned || env.file.module_name == Name::ENUM {
             return found;
         }
         if found.unknown || found.items.iter().any(is_value) {
-            return TySet::one(Ty::Instance { class, args: None, exact: true });
+            return TySet::one(Ty::Instance {
+                class,
+                args: None,
+                exact: true,
+            });
         }
         found
     }
@@ -344,7 +401,9 @@ impl World<'_> {
     pub(super) fn enum_values(&self, class: ClassKey) -> TySet {
         let mut out = TySet::empty();
         for entry in &self.mro(class).entries {
-            let Some(env) = self.class_env(entry.class) else { continue };
+            let Some(env) = self.class_env(entry.class) else {
+                continue;
+            };
             if env.file.module_name == Name::ENUM || !self.is_enum(entry.class) {
                 continue;
             }

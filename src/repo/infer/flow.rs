@@ -16,9 +16,15 @@ use smallvec::SmallVec;
 /// A condition that holds between a binding and the place, newest first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Constraint {
-    Test { test: ExprId, holds: bool },
+    Test {
+        test: ExprId,
+        holds: bool,
+    },
     /// The subject of a match statement is matched by this case's pattern.
-    Case { stmt: StmtId, case: u32 },
+    Case {
+        stmt: StmtId,
+        case: u32,
+    },
 }
 
 pub(super) type Constraints = SmallVec<[Constraint; 4]>;
@@ -120,13 +126,17 @@ pub(crate) fn enclosing_path(ast: &Ast, body: Run, pos: u32) -> SmallVec<[Level;
 fn covers(ast: &Ast, block: Run, pos: u32) -> bool {
     let stmts = ast.block(block);
     match (stmts.first(), stmts.last()) {
-        (Some(first), Some(last)) => ast.stmt(*first).span.start <= pos && pos <= ast.stmt(*last).span.end,
+        (Some(first), Some(last)) => {
+            ast.stmt(*first).span.start <= pos && pos <= ast.stmt(*last).span.end
+        }
         _ => false,
     }
 }
 
 fn inner_block(ast: &Ast, stmt: StmtId, pos: u32) -> Option<(Run, Role)> {
-    blocks_of(ast, stmt).into_iter().find(|(block, _)| covers(ast, *block, pos))
+    blocks_of(ast, stmt)
+        .into_iter()
+        .find(|(block, _)| covers(ast, *block, pos))
 }
 
 /// The blocks of a compound statement (not of definitions).
@@ -176,7 +186,8 @@ pub(super) fn never_ends(ast: &Ast, block: Run) -> bool {
         StmtKind::Return(_) | StmtKind::Raise { .. } | StmtKind::Continue | StmtKind::Break => true,
         StmtKind::If { branches } => {
             let list = &ast.branches[branches.range()];
-            list.last().is_some_and(|b| b.test == ExprId::NONE) && list.iter().all(|b| never_ends(ast, b.body))
+            list.last().is_some_and(|b| b.test == ExprId::NONE)
+                && list.iter().all(|b| never_ends(ast, b.body))
         }
         StmtKind::With { body, .. } => never_ends(ast, body),
         StmtKind::Try { node } => {
@@ -226,7 +237,12 @@ impl<'a> Walk<'a> {
         if matches!(binding.kind, BindKind::Deleted) {
             return;
         }
-        if !self.found.bindings.iter().any(|(b, c)| b.pos == binding.pos && c == constraints) {
+        if !self
+            .found
+            .bindings
+            .iter()
+            .any(|(b, c)| b.pos == binding.pos && c == constraints)
+        {
             self.found.bindings.push((binding, constraints.clone()));
         }
     }
@@ -244,7 +260,11 @@ impl<'a> Walk<'a> {
         while i > 0 {
             if !self.with_conditions {
                 // Jump to the last statement that binds the name.
-                let end = if i < stmts.len() { self.ast.stmt(stmts[i]).span.start } else { u32::MAX };
+                let end = if i < stmts.len() {
+                    self.ast.stmt(stmts[i]).span.start
+                } else {
+                    u32::MAX
+                };
                 let before = self.bindings.partition_point(|b| b.pos < end);
                 let Some(last) = before.checked_sub(1).map(|b| self.bindings[b].pos) else {
                     return false;
@@ -285,16 +305,21 @@ impl<'a> Walk<'a> {
                     return true;
                 }
                 // `while True:` is left from inside its body only.
-                killed || (matches!(ast.kind(test), ExprKind::True) && self.bound_before_breaks(body))
+                killed
+                    || (matches!(ast.kind(test), ExprKind::True) && self.bound_before_breaks(body))
             }
             StmtKind::For { node } => {
                 let node = &ast.fors[node as usize];
                 let all = self.within(stmt.span.start, stmt.span.end);
-                let body_start = ast.block(node.body).first().map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
+                let body_start = ast
+                    .block(node.body)
+                    .first()
+                    .map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
                 let killed = self.block_exit(node.orelse, constraints);
                 // A loop may be left from anywhere in its body.
                 self.block_any(node.body, constraints);
-                let head: SmallVec<[Binding; 2]> = all.iter().filter(|b| b.pos < body_start).copied().collect();
+                let head: SmallVec<[Binding; 2]> =
+                    all.iter().filter(|b| b.pos < body_start).copied().collect();
                 let is_target = !head.is_empty();
                 self.add_all(&head, constraints);
                 killed || is_target
@@ -327,7 +352,10 @@ impl<'a> Walk<'a> {
                 if self.block_exit(body, constraints) {
                     return true;
                 }
-                let body_start = ast.block(body).first().map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
+                let body_start = ast
+                    .block(body)
+                    .first()
+                    .map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
                 match inside.iter().rfind(|b| b.pos < body_start) {
                     Some(last) => {
                         self.add(*last, constraints);
@@ -340,8 +368,10 @@ impl<'a> Walk<'a> {
                 for case in &ast.cases[cases.range()] {
                     let mut inner = constraints.clone();
                     if !never_ends(ast, case.body) && !self.block_exit(case.body, &mut inner) {
-                        let body_start =
-                            ast.block(case.body).first().map_or(case.span.end, |s| ast.stmt(*s).span.start);
+                        let body_start = ast
+                            .block(case.body)
+                            .first()
+                            .map_or(case.span.end, |s| ast.stmt(*s).span.start);
                         let captured = self.within(case.span.start, body_start);
                         self.add_all(captured, constraints);
                     }
@@ -350,7 +380,9 @@ impl<'a> Walk<'a> {
             }
             StmtKind::Function(_) | StmtKind::Class(_) => {
                 // Bindings inside belong to other scopes, except those of `global` declarations.
-                let name_binding = inside.iter().find(|b| matches!(b.kind, BindKind::Function(_) | BindKind::Class(_)));
+                let name_binding = inside
+                    .iter()
+                    .find(|b| matches!(b.kind, BindKind::Function(_) | BindKind::Class(_)));
                 match name_binding {
                     Some(b) => {
                         self.add(*b, constraints);
@@ -373,7 +405,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn if_statement(&mut self, branches: Run, inside: &[Binding], constraints: &mut Constraints) -> bool {
+    fn if_statement(
+        &mut self,
+        branches: Run,
+        inside: &[Binding],
+        constraints: &mut Constraints,
+    ) -> bool {
         let ast = self.ast;
         let list = &ast.branches[branches.range()];
         let has_else = list.last().is_some_and(|b| b.test == ExprId::NONE);
@@ -412,8 +449,9 @@ impl<'a> Walk<'a> {
             }
         }
         // Only the paths that go on matter for what was bound before.
-        let open: SmallVec<[usize; 4]> =
-            (0..list.len()).filter(|i| !leaving.iter().any(|(l, _)| l == i)).collect();
+        let open: SmallVec<[usize; 4]> = (0..list.len())
+            .filter(|i| !leaving.iter().any(|(l, _)| l == i))
+            .collect();
         if inside.is_empty() {
             if open.is_empty() && !has_else {
                 // Every condition led away: none of them holds here.
@@ -459,7 +497,10 @@ impl<'a> Walk<'a> {
     fn block_any(&mut self, block: Run, constraints: &Constraints) {
         let stmts = self.ast.block(block);
         if let (Some(first), Some(last)) = (stmts.first(), stmts.last()) {
-            let found = self.within(self.ast.stmt(*first).span.start, self.ast.stmt(*last).span.end);
+            let found = self.within(
+                self.ast.stmt(*first).span.start,
+                self.ast.stmt(*last).span.end,
+            );
             self.add_all(found, constraints);
         }
     }
@@ -471,7 +512,10 @@ impl<'a> Walk<'a> {
             let stmt = ast.stmt(id);
             let simple = matches!(
                 stmt.kind,
-                StmtKind::Assign { .. } | StmtKind::AnnAssign { .. } | StmtKind::Import { .. } | StmtKind::ImportFrom { .. }
+                StmtKind::Assign { .. }
+                    | StmtKind::AnnAssign { .. }
+                    | StmtKind::Import { .. }
+                    | StmtKind::ImportFrom { .. }
             );
             if simple && !self.within(stmt.span.start, stmt.span.end).is_empty() {
                 return true;
@@ -506,9 +550,14 @@ impl<'a> Walk<'a> {
     fn header(&mut self, id: StmtId, level: &Level, constraints: &mut Constraints) -> bool {
         let ast = self.ast;
         let stmt = ast.stmt(id);
-        let block_start =
-            ast.block(level.block).first().map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
-        let block_end = ast.block(level.block).last().map_or(stmt.span.end, |s| ast.stmt(*s).span.end);
+        let block_start = ast
+            .block(level.block)
+            .first()
+            .map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
+        let block_end = ast
+            .block(level.block)
+            .last()
+            .map_or(stmt.span.end, |s| ast.stmt(*s).span.end);
         match (stmt.kind, level.role) {
             (StmtKind::If { branches }, Role::Branch(at)) => {
                 for i in branches.range().rev().filter(|i| *i <= at as usize) {
@@ -620,7 +669,9 @@ fn mentions(ast: &Ast, test: ExprId, name: Name) -> bool {
         }
         match ast.kind(id) {
             ExprKind::Name(n) if n == name => return true,
-            ExprKind::Attribute { value, .. } | ExprKind::Unary { operand: value, .. } => stack.push(value),
+            ExprKind::Attribute { value, .. } | ExprKind::Unary { operand: value, .. } => {
+                stack.push(value)
+            }
             ExprKind::And { operands } | ExprKind::Or { operands } => {
                 stack.extend(ast.list(operands).iter().copied());
             }
@@ -643,7 +694,13 @@ pub(super) fn reaching(
     pos: u32,
     with_conditions: bool,
 ) -> Reaching {
-    let mut walk = Walk { ast, bindings, with_conditions, root, found: Reaching::default() };
+    let mut walk = Walk {
+        ast,
+        bindings,
+        with_conditions,
+        root,
+        found: Reaching::default(),
+    };
     let path = enclosing_path(ast, body, pos);
     // Bindings earlier in the very statement (a walrus).
     if let Some(level) = path.last()
@@ -666,7 +723,13 @@ pub(super) fn reaching(
 
 /// The bindings of a name that are in force when its scope's body has run.
 pub(super) fn at_exit(ast: &Ast, body: Run, bindings: &[Binding], root: Name) -> Reaching {
-    let mut walk = Walk { ast, bindings, with_conditions: false, root, found: Reaching::default() };
+    let mut walk = Walk {
+        ast,
+        bindings,
+        with_conditions: false,
+        root,
+        found: Reaching::default(),
+    };
     let mut constraints = Constraints::new();
     let n = ast.block(body).len();
     if !walk.siblings(body, n, &mut constraints) {

@@ -24,24 +24,31 @@ impl World<'_> {
 
     pub(super) fn is_class_method(&self, file: &File, func: FuncId) -> bool {
         let node = file.ast.function(func);
-        matches!(node.name, Name::NEW | Name::INIT_SUBCLASS | Name::CLASS_GETITEM)
-            || self.has_decorator(file, node, Name::CLASSMETHOD)
+        matches!(
+            node.name,
+            Name::NEW | Name::INIT_SUBCLASS | Name::CLASS_GETITEM
+        ) || self.has_decorator(file, node, Name::CLASSMETHOD)
             || file.ast.list(node.decorators).iter().any(|d| {
-                self.decorator_name(file, *d).is_some_and(|(_, n)| n.as_str().ends_with("classmethod"))
+                self.decorator_name(file, *d)
+                    .is_some_and(|(_, n)| n.as_str().ends_with("classmethod"))
             })
     }
 
     fn has_decorator(&self, file: &File, node: &Function, name: Name) -> bool {
-        file.ast
-            .list(node.decorators)
-            .iter()
-            .any(|d| self.decorator_name(file, *d).is_some_and(|(_, n)| n == name))
+        file.ast.list(node.decorators).iter().any(|d| {
+            self.decorator_name(file, *d)
+                .is_some_and(|(_, n)| n == name)
+        })
     }
 
     /// A `def`'s value: the function as its decorators leave it.
     pub(super) fn function_value(&self, file: &Arc<File>, func: FuncId) -> TySet {
         let node = file.ast.function(func);
-        let plain = TySet::one(Ty::Function { file: file.id, func, receiver: None });
+        let plain = TySet::one(Ty::Function {
+            file: file.id,
+            func,
+            receiver: None,
+        });
         let scope = file.scopes.of_function(func);
         let parent = file.scopes.scope(scope).parent.unwrap_or(ScopeId::MODULE);
         let in_class = matches!(file.scopes.scope(parent).kind, ScopeKind::Class(_));
@@ -64,10 +71,12 @@ impl World<'_> {
     fn decorated(&self, env: &Env, decorator: ExprId, value: TySet) -> TySet {
         let of = |kind| TySet::one(Ty::Descriptor(kind, Arc::new(value.clone())));
         let file = &env.file;
-        let is_call = matches!(file.ast.kind(decorator), ExprKind::Call { .. });
         if let Some((base, name)) = self.decorator_name(file, decorator) {
             match name {
-                Name::PROPERTY | Name::ABSTRACTPROPERTY | Name::CACHED_PROPERTY | Name::CLASS_PROPERTY => {
+                Name::PROPERTY
+                | Name::ABSTRACTPROPERTY
+                | Name::CACHED_PROPERTY
+                | Name::CLASS_PROPERTY => {
                     if self.is_library_decorator(env, decorator) {
                         return of(Descriptor::Property);
                     }
@@ -86,13 +95,14 @@ impl World<'_> {
                 | Name::RUNTIME_CHECKABLE => return value,
                 // What these return calls the function and keeps its result.
                 Name::WRAPS => return value,
-                Name::CONTEXTMANAGER | Name::ASYNCCONTEXTMANAGER if self.is_library_decorator(env, decorator) => {
+                Name::CONTEXTMANAGER | Name::ASYNCCONTEXTMANAGER
+                    if self.is_library_decorator(env, decorator) =>
+                {
                     return self.context_manager(&value, name == Name::ASYNCCONTEXTMANAGER);
                 }
                 _ => {}
             }
         }
-        let _ = is_call;
         self.apply_decorator(env, decorator, &value)
     }
 
@@ -121,7 +131,11 @@ impl World<'_> {
         for ty in &result.items {
             match ty {
                 // A wrapper defined in the decorator: callers see the function it wraps.
-                Ty::Function { file, func, receiver: None } if self.is_wrapper(*file, *func) => {
+                Ty::Function {
+                    file,
+                    func,
+                    receiver: None,
+                } if self.is_wrapper(*file, *func) => {
                     out.join(value.clone());
                     if !self.function_stores(&self.file(*file), *func).is_empty() {
                         out.add(ty.clone());
@@ -147,10 +161,15 @@ impl World<'_> {
         let node = file.ast.function(func);
         let scope = file.scopes.of_function(func);
         let parent = file.scopes.scope(scope).parent;
-        let nested = parent.is_some_and(|p| matches!(file.scopes.scope(p).kind, ScopeKind::Function(_)));
+        let nested =
+            parent.is_some_and(|p| matches!(file.scopes.scope(p).kind, ScopeKind::Function(_)));
         nested
             && (self.has_decorator(&file, node, Name::WRAPS)
-                || file.ast.params(node.params).iter().any(|p| p.kind == ParamKind::VarArgs))
+                || file
+                    .ast
+                    .params(node.params)
+                    .iter()
+                    .any(|p| p.kind == ParamKind::VarArgs))
     }
 
     /// `@x.setter def x` leaves the property that `x` was.
@@ -159,7 +178,8 @@ impl World<'_> {
         for b in bindings {
             if let BindKind::Function(func) = b.kind {
                 let node = env.file.ast.function(func);
-                let is_self = matches!(value.items.first(), Some(Ty::Function { func: f, .. }) if *f == func);
+                let is_self =
+                    matches!(value.items.first(), Some(Ty::Function { func: f, .. }) if *f == func);
                 if is_self {
                     break;
                 }
@@ -182,8 +202,15 @@ impl World<'_> {
 
     fn context_manager(&self, value: &TySet, is_async: bool) -> TySet {
         // Kept as a callable whose result enters to what the generator yields.
-        let mut out = TySet { items: Default::default(), unknown: value.unknown };
-        let manager = if is_async { "_AsyncGeneratorContextManager" } else { "_GeneratorContextManager" };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: value.unknown,
+        };
+        let manager = if is_async {
+            "_AsyncGeneratorContextManager"
+        } else {
+            "_GeneratorContextManager"
+        };
         let class = self.library_class(Name::CONTEXTLIB, Name::new(manager));
         for ty in &value.items {
             let Ty::Function { file, func, .. } = ty else {
@@ -204,7 +231,12 @@ impl World<'_> {
     }
 
     /// What a function returns, in terms of its parameters' and its class's type variables.
-    pub(super) fn declared_or_inferred(&self, file: FileId, func: FuncId, receiver: Option<ClassKey>) -> TySet {
+    pub(super) fn declared_or_inferred(
+        &self,
+        file: FileId,
+        func: FuncId,
+        receiver: Option<ClassKey>,
+    ) -> TySet {
         self.memo(Key::Return(file, func, receiver), || {
             let file = self.file(file);
             let node = file.ast.function(func);
@@ -214,7 +246,11 @@ impl World<'_> {
                 let declared = self.annotation(&env, returns);
                 let uninformative = declared.items.is_empty() && declared.unknown && !file.is_stub;
                 if !uninformative {
-                    return if node.is_async && !node.is_generator { self.coroutine(declared) } else { declared };
+                    return if node.is_async && !node.is_generator {
+                        self.coroutine(declared)
+                    } else {
+                        declared
+                    };
                 }
                 let inferred = self.inferred_return(&env, node).with_unknown();
                 return inferred;
@@ -250,7 +286,8 @@ impl World<'_> {
                 None => bare = true,
             },
             StmtKind::Raise { exception, .. } => {
-                raises_not_implemented |= exception.some().is_some_and(|e| is_not_implemented(ast, e));
+                raises_not_implemented |=
+                    exception.some().is_some_and(|e| is_not_implemented(ast, e));
             }
             _ => {}
         });
@@ -269,7 +306,11 @@ impl World<'_> {
             out.add(Ty::None);
         }
         let out = self.shallow(out);
-        if node.is_async { self.coroutine(out) } else { out }
+        if node.is_async {
+            self.coroutine(out)
+        } else {
+            out
+        }
     }
 
     fn is_abstract(&self, file: &File, node: &Function) -> bool {
@@ -279,10 +320,12 @@ impl World<'_> {
             let skip = usize::from(node.docstring.is_some());
             // Only `...` or nothing after the docstring: a protocol, or a body that is yet to be written.
             body.len() <= skip + 1
-                && body[skip.min(body.len())..].iter().all(|s| match ast.stmt(*s).kind {
-                    StmtKind::Expr(e) => matches!(ast.kind(e), ExprKind::Ellipsis),
-                    _ => false,
-                })
+                && body[skip.min(body.len())..]
+                    .iter()
+                    .all(|s| match ast.stmt(*s).kind {
+                        StmtKind::Expr(e) => matches!(ast.kind(e), ExprKind::Ellipsis),
+                        _ => false,
+                    })
         }
     }
 
@@ -329,9 +372,13 @@ impl World<'_> {
         let (name, args) = if node.is_async {
             (Name::ASYNC_GENERATOR, vec![item, TySet::unknown()])
         } else {
-            (Name::GENERATOR, vec![item, TySet::unknown(), self.shallow(result)])
+            (
+                Name::GENERATOR,
+                vec![item, TySet::unknown(), self.shallow(result)],
+            )
         };
-        self.library_class(Name::TYPING, name).map_or_else(TySet::unknown, |class| TySet::generic(class, args))
+        self.library_class(Name::TYPING, name)
+            .map_or_else(TySet::unknown, |class| TySet::generic(class, args))
     }
 
     /// Stores `function.name = value` beside a function's definition.
@@ -339,16 +386,31 @@ impl World<'_> {
         let node = file.ast.function(func);
         let parent = file.scopes.scope(file.scopes.of_function(func)).parent;
         let is_of = |s: &&AttrStore| {
-            Some(s.scope) == parent && matches!(file.ast.kind(s.receiver), ExprKind::Name(n) if n == node.name)
+            Some(s.scope) == parent
+                && matches!(file.ast.kind(s.receiver), ExprKind::Name(n) if n == node.name)
         };
-        file.scopes.outside_stores().iter().filter(is_of).copied().collect()
+        file.scopes
+            .outside_stores()
+            .iter()
+            .filter(is_of)
+            .copied()
+            .collect()
     }
 
     /// An attribute that a store gives a function.
-    pub(super) fn function_attribute(&self, file: FileId, func: FuncId, name: Name) -> Option<TySet> {
+    pub(super) fn function_attribute(
+        &self,
+        file: FileId,
+        func: FuncId,
+        name: Name,
+    ) -> Option<TySet> {
         let file = self.file(file);
         let mut out: Option<TySet> = None;
-        for store in self.function_stores(&file, func).iter().filter(|s| s.name == name) {
+        for store in self
+            .function_stores(&file, func)
+            .iter()
+            .filter(|s| s.name == name)
+        {
             let env = Env::new(file.clone(), store.scope);
             let found = self.store_value(&env, store);
             out = Some(out.unwrap_or_default().joined(found));

@@ -86,7 +86,11 @@ impl World<'_> {
             Ty::Module(id) => self.module_members(*id, out),
             Ty::Super { after, of, .. } => {
                 let mro = self.mro(*of);
-                let at = mro.entries.iter().position(|e| e.class == *after).map_or(0, |i| i + 1);
+                let at = mro
+                    .entries
+                    .iter()
+                    .position(|e| e.class == *after)
+                    .map_or(0, |i| i + 1);
                 for entry in mro.entries.iter().skip(at) {
                     self.own_members(entry.class, inside, true, out);
                 }
@@ -95,8 +99,11 @@ impl World<'_> {
                 }
                 // The next class may be another one in a subclass that has more bases.
                 for sub in self.subclasses(*after).iter() {
-                    if sub.class().is_some() && self.mro(*sub).entries.len() > mro.entries.len() + 1 {
-                        out.set_open(|| Arc::from("super() in a class that may be mixed with others"));
+                    if sub.class().is_some() && self.mro(*sub).entries.len() > mro.entries.len() + 1
+                    {
+                        out.set_open(|| {
+                            Arc::from("super() in a class that may be mixed with others")
+                        });
                         break;
                     }
                 }
@@ -117,7 +124,13 @@ impl World<'_> {
                 if let Ty::Function { file, func, .. } = ty {
                     let file = self.file(*file);
                     for store in self.function_stores(&file, *func) {
-                        out.add(store.name, Member { kind: MemberKind::Attribute, site: Some((file.id, store.pos)) });
+                        out.add(
+                            store.name,
+                            Member {
+                                kind: MemberKind::Attribute,
+                                site: Some((file.id, store.pos)),
+                            },
+                        );
                     }
                 }
                 out.set_open(|| Arc::from("functions take any attribute"));
@@ -133,7 +146,13 @@ impl World<'_> {
         }
     }
 
-    fn instance_members(&self, class: ClassKey, inside: Option<ClassKey>, out: &mut Members, depth: u32) {
+    fn instance_members(
+        &self,
+        class: ClassKey,
+        inside: Option<ClassKey>,
+        out: &mut Members,
+        depth: u32,
+    ) {
         let mro = self.mro(class);
         for entry in &mro.entries {
             self.own_members(entry.class, inside, false, out);
@@ -158,8 +177,18 @@ impl World<'_> {
         }
         for site in self.sites_of(class).iter() {
             let file = self.file(site.file);
-            let pos = file.scopes.outside_stores().get(site.index as usize).map_or(0, |s| s.pos);
-            out.add(site.name, Member { kind: MemberKind::Attribute, site: Some((site.file, pos)) });
+            let pos = file
+                .scopes
+                .outside_stores()
+                .get(site.index as usize)
+                .map_or(0, |s| s.pos);
+            out.add(
+                site.name,
+                Member {
+                    kind: MemberKind::Attribute,
+                    site: Some((site.file, pos)),
+                },
+            );
         }
     }
 
@@ -185,11 +214,18 @@ impl World<'_> {
     /// Class decorators that are not known to keep a class as it is.
     fn decorated_openness(&self, class: ClassKey, out: &mut Members) {
         for entry in &self.mro(class).entries {
-            let (Some(env), Some(id)) = (self.class_env(entry.class), entry.class.class()) else { continue };
+            let (Some(env), Some(id)) = (self.class_env(entry.class), entry.class.class()) else {
+                continue;
+            };
             if env.file.ast.class(id).decorators.is_empty() || entry.class.file.is_library() {
                 continue;
             }
-            let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
+            let parent = env
+                .file
+                .scopes
+                .scope(env.scope)
+                .parent
+                .unwrap_or(ScopeId::MODULE);
             let value = self.class_value(&env.in_scope(parent), id);
             if value.unknown {
                 let name = env.file.ast.class(id).name;
@@ -199,7 +235,13 @@ impl World<'_> {
     }
 
     /// A class's own names. Mangled ones exist only inside it.
-    fn own_members(&self, class: ClassKey, inside: Option<ClassKey>, class_level_only: bool, out: &mut Members) {
+    fn own_members(
+        &self,
+        class: ClassKey,
+        inside: Option<ClassKey>,
+        class_level_only: bool,
+        out: &mut Members,
+    ) {
         let own = self.own(class);
         let env = self.class_env(class);
         for (&name, known) in &own.names {
@@ -216,7 +258,13 @@ impl World<'_> {
                 Some(env) if known.in_class => self.class_name_kind(env, name),
                 _ => MemberKind::Attribute,
             };
-            out.add(name, Member { kind, site: Some((class.file, known.pos)) });
+            out.add(
+                name,
+                Member {
+                    kind,
+                    site: Some((class.file, known.pos)),
+                },
+            );
         }
         if let Some(open) = &own.open {
             out.set_open(|| open.clone());
@@ -227,12 +275,26 @@ impl World<'_> {
         let file = &env.file;
         match file.scopes.of(env.scope, name).last().map(|b| b.kind) {
             Some(BindKind::Function(func)) => {
-                let is_property = file.ast.list(file.ast.function(func).decorators).iter().any(|d| {
-                    self.decorator_name(file, *d).is_some_and(|(_, n)| {
-                        matches!(n, Name::PROPERTY | Name::CACHED_PROPERTY | Name::SETTER | Name::ABSTRACTPROPERTY)
-                    })
-                });
-                if is_property { MemberKind::Property } else { MemberKind::Method }
+                let is_property = file
+                    .ast
+                    .list(file.ast.function(func).decorators)
+                    .iter()
+                    .any(|d| {
+                        self.decorator_name(file, *d).is_some_and(|(_, n)| {
+                            matches!(
+                                n,
+                                Name::PROPERTY
+                                    | Name::CACHED_PROPERTY
+                                    | Name::SETTER
+                                    | Name::ABSTRACTPROPERTY
+                            )
+                        })
+                    });
+                if is_property {
+                    MemberKind::Property
+                } else {
+                    MemberKind::Method
+                }
             }
             Some(BindKind::Class(_)) => MemberKind::Class,
             _ => MemberKind::Attribute,
@@ -248,10 +310,14 @@ impl World<'_> {
         out: &mut Members,
         depth: u32,
     ) {
-        let Some(env) = self.class_env(owner) else { return };
+        let Some(env) = self.class_env(owner) else {
+            return;
+        };
         let file = env.file.clone();
         for binding in file.scopes.of(env.scope, Name::GETATTR_METHOD) {
-            let BindKind::Function(func) = binding.kind else { continue };
+            let BindKind::Function(func) = binding.kind else {
+                continue;
+            };
             let span = file.ast.function(func).span;
             let scope = file.scopes.of_function(func);
             let inner = Env::new(file.clone(), scope).with_receiver(Some(class));
@@ -259,14 +325,20 @@ impl World<'_> {
                 if !span.contains(file.ast.expr(call).span.start) {
                     continue;
                 }
-                let ExprKind::Call { func, args } = file.ast.kind(call) else { continue };
+                let ExprKind::Call { func, args } = file.ast.kind(call) else {
+                    continue;
+                };
                 if !matches!(file.ast.kind(func), ExprKind::Name(Name::GETATTR)) {
                     continue;
                 }
-                let Some(first) = file.ast.args(args).first() else { continue };
+                let Some(first) = file.ast.args(args).first() else {
+                    continue;
+                };
                 let target = self.expr(&inner, first.value);
                 for ty in &target.items {
-                    if !matches!(ty, Ty::Instance { class: c, .. } if *c == class) && *ty != Ty::None {
+                    if !matches!(ty, Ty::Instance { class: c, .. } if *c == class)
+                        && *ty != Ty::None
+                    {
                         self.add_members(ty, inside, out, depth + 1);
                     }
                 }
@@ -311,9 +383,17 @@ impl World<'_> {
     /// `__init_subclass__` that sets attributes on the class.
     fn subclass_hooks(&self, class: ClassKey, out: &mut Members) {
         for entry in &self.mro(class).entries {
-            let (Some(env), Some(id)) = (self.class_env(entry.class), entry.class.class()) else { continue };
+            let (Some(env), Some(id)) = (self.class_env(entry.class), entry.class.class()) else {
+                continue;
+            };
             for store in env.file.scopes.stores_of(id) {
-                out.add(store.name, Member { kind: MemberKind::Attribute, site: Some((env.file.id, store.pos)) });
+                out.add(
+                    store.name,
+                    Member {
+                        kind: MemberKind::Attribute,
+                        site: Some((env.file.id, store.pos)),
+                    },
+                );
             }
         }
     }
@@ -337,15 +417,28 @@ impl World<'_> {
             None if module.is_package => {
                 // A namespace package has its modules and nothing else.
                 for sub in self.submodule_names(id) {
-                    out.add(sub, Member { kind: MemberKind::Module, site: None });
+                    out.add(
+                        sub,
+                        Member {
+                            kind: MemberKind::Module,
+                            site: None,
+                        },
+                    );
                 }
             }
-            None => out.set_open(|| Arc::from(format!("{} has no source that can be read", module.name))),
+            None => out
+                .set_open(|| Arc::from(format!("{} has no source that can be read", module.name))),
         }
         if file.is_some() && module.is_package {
             for sub in self.submodule_names(id) {
                 if self.is_imported_somewhere(id, sub) {
-                    out.add(sub, Member { kind: MemberKind::Module, site: None });
+                    out.add(
+                        sub,
+                        Member {
+                            kind: MemberKind::Module,
+                            site: None,
+                        },
+                    );
                 }
             }
         }
@@ -361,7 +454,13 @@ impl World<'_> {
         if id.library_index().is_some() {
             return self.library().submodules(&self.module(id));
         }
-        let mut names = self.snapshot.modules.children.get(&id).cloned().unwrap_or_default();
+        let mut names = self
+            .snapshot
+            .modules
+            .children
+            .get(&id)
+            .cloned()
+            .unwrap_or_default();
         let module = self.module(id);
         if module.file().is_none()
             && let Some(other) = self.library().resolve(module.name)
@@ -386,10 +485,22 @@ impl World<'_> {
             Name::LOADER,
             Name::BUILTINS_PRIVATE,
         ] {
-            out.add(name, Member { kind: MemberKind::Variable, site: None });
+            out.add(
+                name,
+                Member {
+                    kind: MemberKind::Variable,
+                    site: None,
+                },
+            );
         }
         if file.is_package {
-            out.add(Name::PATH_ATTR, Member { kind: MemberKind::Variable, site: None });
+            out.add(
+                Name::PATH_ATTR,
+                Member {
+                    kind: MemberKind::Variable,
+                    site: None,
+                },
+            );
         }
         if self.has_module_getattr(file) {
             let name = self.module(id).name;
@@ -401,8 +512,12 @@ impl World<'_> {
     /// `globals()[…] = …`, `exec(…)` and friends at module level.
     fn dynamic_globals(&self, file: &File, out: &mut Members) {
         for &call in &file.ast.reflective_calls {
-            let ExprKind::Call { func, args } = file.ast.kind(call) else { continue };
-            let ExprKind::Name(name) = file.ast.kind(func) else { continue };
+            let ExprKind::Call { func, args } = file.ast.kind(call) else {
+                continue;
+            };
+            let ExprKind::Name(name) = file.ast.kind(func) else {
+                continue;
+            };
             let in_module = file.scopes.at(file.ast.expr(call).span.start) == ScopeId::MODULE;
             let dynamic = match name {
                 Name::GLOBALS => true,
@@ -410,7 +525,11 @@ impl World<'_> {
                 Name::EXEC => in_module,
                 Name::SETATTR => {
                     // setattr(sys.modules[__name__], …)
-                    let text = file.ast.args(args).first().map_or("", |a| file.slice(file.ast.expr(a.value).span));
+                    let text = file
+                        .ast
+                        .args(args)
+                        .first()
+                        .map_or("", |a| file.slice(file.ast.expr(a.value).span));
                     text.contains("modules")
                 }
                 _ => false,
@@ -434,8 +553,17 @@ impl World<'_> {
             if !keep(name) || !self.exists_at_exit(file, name, bindings) {
                 continue;
             }
-            let last = bindings.iter().rfind(|b| !matches!(b.kind, BindKind::Deleted)).unwrap_or(&bindings[0]);
-            out.add(name, Member { kind: module_kind(last), site: Some((file.id, last.pos)) });
+            let last = bindings
+                .iter()
+                .rfind(|b| !matches!(b.kind, BindKind::Deleted))
+                .unwrap_or(&bindings[0]);
+            out.add(
+                name,
+                Member {
+                    kind: module_kind(last),
+                    site: Some((file.id, last.pos)),
+                },
+            );
         }
     }
 
@@ -457,14 +585,18 @@ impl World<'_> {
         }
         for &star in &file.scopes.stars {
             let from = &file.ast.imports_from[star as usize];
-            let target = file.absolute(from.level, from.module).and_then(|m| self.resolve_module(m));
+            let target = file
+                .absolute(from.level, from.module)
+                .and_then(|m| self.resolve_module(m));
             let (Some(id), module) = (target, from.module) else {
                 let module = from.module;
                 out.set_open(|| Arc::from(format!("star import of {module}, which is not found")));
                 continue;
             };
             let (Some(other), _) = self.module_files(id) else {
-                out.set_open(|| Arc::from(format!("star import of {module}, which cannot be read")));
+                out.set_open(|| {
+                    Arc::from(format!("star import of {module}, which cannot be read"))
+                });
                 continue;
             };
             if other.id == file.id {
@@ -477,9 +609,18 @@ impl World<'_> {
                 for name in names {
                     let member = inner.names.get(&name).cloned();
                     let member = member.or_else(|| {
-                        self.submodule(id, name).map(|_| Member { kind: MemberKind::Module, site: None })
+                        self.submodule(id, name).map(|_| Member {
+                            kind: MemberKind::Module,
+                            site: None,
+                        })
                     });
-                    out.add(name, member.unwrap_or(Member { kind: MemberKind::Variable, site: None }));
+                    out.add(
+                        name,
+                        member.unwrap_or(Member {
+                            kind: MemberKind::Variable,
+                            site: None,
+                        }),
+                    );
                 }
                 if !complete {
                     out.set_open(|| Arc::from(format!("computed __all__ of {module}")));
@@ -502,9 +643,20 @@ impl World<'_> {
             // Importing from a submodule binds the submodule in its package.
             if file.is_package
                 && from.level == 1
-                && let Some(first) = from.module.as_str().split('.').next().filter(|f| !f.is_empty())
+                && let Some(first) = from
+                    .module
+                    .as_str()
+                    .split('.')
+                    .next()
+                    .filter(|f| !f.is_empty())
             {
-                out.add(Name::new(first), Member { kind: MemberKind::Module, site: None });
+                out.add(
+                    Name::new(first),
+                    Member {
+                        kind: MemberKind::Module,
+                        site: None,
+                    },
+                );
             }
         }
     }

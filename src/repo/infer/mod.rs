@@ -26,6 +26,7 @@ mod relation;
 mod ty;
 mod world;
 
+pub(crate) use flow::{Role, enclosing_path};
 pub(crate) use members::{Member, MemberKind, Members};
 pub(crate) use relation::FileRelations;
 pub(crate) use ty::{ClassKey, Ty};

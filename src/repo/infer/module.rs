@@ -27,7 +27,8 @@ impl World<'_> {
             let dotted = alias.name.as_str();
             Name::new(dotted.split('.').next().unwrap_or(dotted))
         };
-        self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)))
+        self.resolve_module(name)
+            .map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)))
     }
 
     /// `from m import name`.
@@ -44,13 +45,13 @@ impl World<'_> {
         {
             return TySet::one(Ty::Module(sub));
         }
-        if let Some(found) = self.module_attribute(id, name) {
+        if let Some(found) = self.bound_in_module(id, name) {
             return found;
         }
-        match self.submodule(id, name) {
-            Some(sub) => TySet::one(Ty::Module(sub)),
-            None => TySet::unknown(),
+        if let Some(sub) = self.submodule(id, name) {
+            return TySet::one(Ty::Module(sub));
         }
+        TySet::unknown()
     }
 
     pub(crate) fn submodule(&self, id: ModuleId, name: Name) -> Option<ModuleId> {
@@ -63,30 +64,36 @@ impl World<'_> {
 
     /// A name of a module; none when it has no such name.
     pub(crate) fn module_attribute(&self, id: ModuleId, name: Name) -> Option<TySet> {
-        let (file, source) = self.module_files(id);
+        if let Some(found) = self.bound_in_module(id, name) {
+            return Some(found);
+        }
+        let (file, _) = self.module_files(id);
         let Some(file) = file else {
             // A namespace package: only its modules.
-            return self.submodule(id, name).map(|sub| TySet::one(Ty::Module(sub)));
+            return self
+                .submodule(id, name)
+                .map(|sub| TySet::one(Ty::Module(sub)));
         };
+        // A submodule that someone imported is an attribute of its package.
+        if self.is_imported_somewhere(id, name) {
+            return self
+                .submodule(id, name)
+                .map(|sub| TySet::one(Ty::Module(sub)));
+        }
+        // A module-level `__getattr__` answers for everything else.
+        self.has_module_getattr(&file).then(TySet::unknown)
+    }
+
+    /// What a module's own statements bind a name to.
+    fn bound_in_module(&self, id: ModuleId, name: Name) -> Option<TySet> {
+        let (file, source) = self.module_files(id);
+        let file = file?;
         if let Some(found) = self.file_attribute(id, &file, name) {
             return Some(found);
         }
-        if let Some(source) = source
-            && source.id != file.id
-            && let Some(found) = self.file_attribute(id, &source, name)
-        {
-            // The stub does not know it, the source does.
-            return Some(found);
-        }
-        // A module-level `__getattr__` answers for everything else.
-        if self.has_module_getattr(&file) {
-            return Some(TySet::unknown());
-        }
-        // A submodule that someone imported is an attribute of its package.
-        if self.is_imported_somewhere(id, name) {
-            return self.submodule(id, name).map(|sub| TySet::one(Ty::Module(sub)));
-        }
-        None
+        // The stub does not know it, the source may.
+        let source = source.filter(|s| s.id != file.id)?;
+        self.file_attribute(id, &source, name)
     }
 
     pub(crate) fn has_module_getattr(&self, file: &File) -> bool {
@@ -103,9 +110,13 @@ impl World<'_> {
             let env = Env::new(file.clone(), ScopeId::MODULE);
             // The source of a stubbed module has answers of its own.
             if file.is_stub || self.module(id).stub.is_none() {
-                let found = self.memo(key, || self.at_scope_exit(&env, name).unwrap_or_else(TySet::empty));
+                let found = self.memo(key, || {
+                    self.at_scope_exit(&env, name).unwrap_or_else(TySet::empty)
+                });
                 return (!found.is_empty()).then_some(found).or_else(|| {
-                    self.at_scope_exit(&env, name).is_some().then(TySet::unknown)
+                    self.at_scope_exit(&env, name)
+                        .is_some()
+                        .then(TySet::unknown)
                 });
             }
             return self.at_scope_exit(&env, name);
@@ -128,7 +139,9 @@ impl World<'_> {
         let mut unresolved = false;
         for &star in file.scopes.stars.iter().rev() {
             let from = &file.ast.imports_from[star as usize];
-            let target = file.absolute(from.level, from.module).and_then(|m| self.resolve_module(m));
+            let target = file
+                .absolute(from.level, from.module)
+                .and_then(|m| self.resolve_module(m));
             let Some(id) = target else {
                 unresolved = true;
                 continue;
@@ -136,7 +149,9 @@ impl World<'_> {
             if Some(id) == file.module {
                 continue;
             }
-            let (Some(other), _) = self.module_files(id) else { continue };
+            let (Some(other), _) = self.module_files(id) else {
+                continue;
+            };
             if other.id == file.id || !self.exports(&other, name, depth + 1) {
                 continue;
             }
@@ -156,7 +171,9 @@ impl World<'_> {
     /// Does `from m import *` bring this name?
     pub(crate) fn exports(&self, file: &File, name: Name, depth: u32) -> bool {
         match self.all_names(file, depth) {
-            Some((names, complete)) => names.contains(&name) || (!complete && !name.is_underscored()),
+            Some((names, complete)) => {
+                names.contains(&name) || (!complete && !name.is_underscored())
+            }
             None => !name.is_underscored(),
         }
     }
@@ -178,7 +195,13 @@ impl World<'_> {
         Some((names, complete))
     }
 
-    fn add_all_names(&self, file: &File, binding: &Binding, depth: u32, names: &mut FxHashSet<Name>) -> bool {
+    fn add_all_names(
+        &self,
+        file: &File,
+        binding: &Binding,
+        depth: u32,
+        names: &mut FxHashSet<Name>,
+    ) -> bool {
         match binding.kind {
             BindKind::Target { value, .. } => self.add_all_value(file, value, depth, names),
             BindKind::Annotated { value, .. } => match value.some() {
@@ -194,7 +217,13 @@ impl World<'_> {
     }
 
     /// Names of one part of `__all__`; false when it is not static.
-    fn add_all_value(&self, file: &File, value: ExprId, depth: u32, names: &mut FxHashSet<Name>) -> bool {
+    fn add_all_value(
+        &self,
+        file: &File,
+        value: ExprId,
+        depth: u32,
+        names: &mut FxHashSet<Name>,
+    ) -> bool {
         let ast = &file.ast;
         match ast.kind(value) {
             ExprKind::List { items } | ExprKind::Tuple { items } | ExprKind::Set { items } => {
@@ -204,20 +233,36 @@ impl World<'_> {
                         (Some(text), _) => {
                             names.insert(Name::new(text));
                         }
-                        (None, ExprKind::Starred(inner)) => complete &= self.add_all_value(file, inner, depth, names),
+                        (None, ExprKind::Starred(inner)) => {
+                            complete &= self.add_all_value(file, inner, depth, names)
+                        }
                         _ => complete = false,
                     }
                 }
                 complete
             }
-            ExprKind::Binary { op: BinOp::Add, left, right } => {
-                self.add_all_value(file, left, depth, names) & self.add_all_value(file, right, depth, names)
+            ExprKind::Binary {
+                op: BinOp::Add,
+                left,
+                right,
+            } => {
+                self.add_all_value(file, left, depth, names)
+                    & self.add_all_value(file, right, depth, names)
             }
             // mod.__all__
-            ExprKind::Attribute { value, name: Name::ALL } => {
-                let ExprKind::Name(module) = ast.kind(value) else { return false };
-                let Some(id) = self.module_named(file, module) else { return false };
-                let (Some(other), _) = self.module_files(id) else { return false };
+            ExprKind::Attribute {
+                value,
+                name: Name::ALL,
+            } => {
+                let ExprKind::Name(module) = ast.kind(value) else {
+                    return false;
+                };
+                let Some(id) = self.module_named(file, module) else {
+                    return false;
+                };
+                let (Some(other), _) = self.module_files(id) else {
+                    return false;
+                };
                 match self.all_names(&other, depth + 1) {
                     Some((more, complete)) => {
                         names.extend(more);
@@ -228,7 +273,7 @@ impl World<'_> {
             }
             ExprKind::Call { func, args } => {
                 let is_conversion =
-                    matches!(ast.kind(func), ExprKind::Name(Name::LIST | Name::TUPLE) );
+                    matches!(ast.kind(func), ExprKind::Name(Name::LIST | Name::TUPLE));
                 match ast.args(args) {
                     [only] if is_conversion => self.add_all_value(file, only.value, depth, names),
                     _ => false,
@@ -237,7 +282,9 @@ impl World<'_> {
             // A name imported from another module's `__all__`, or a constant of this one.
             ExprKind::Name(name) => match file.scopes.of(ScopeId::MODULE, name) {
                 [binding] if name != Name::ALL => match binding.kind {
-                    BindKind::ImportFrom { from, alias } if file.ast.aliases[alias as usize].name == Name::ALL => {
+                    BindKind::ImportFrom { from, alias }
+                        if file.ast.aliases[alias as usize].name == Name::ALL =>
+                    {
                         let from = &ast.imports_from[from as usize];
                         let other = file
                             .absolute(from.level, from.module)
@@ -270,7 +317,11 @@ impl World<'_> {
                     let from = &file.ast.imports_from[from as usize];
                     let base = file.absolute(from.level, from.module)?;
                     let last = file.ast.aliases[alias as usize].name;
-                    let full = if base == Name::EMPTY { last } else { Name::new(&format!("{base}.{last}")) };
+                    let full = if base == Name::EMPTY {
+                        last
+                    } else {
+                        Name::new(&format!("{base}.{last}"))
+                    };
                     return self.resolve_module(full);
                 }
                 _ => {}
@@ -286,9 +337,15 @@ impl World<'_> {
         let ast = &file.ast;
         let mut complete = true;
         for &id in ast.block(ast.body) {
-            let StmtKind::Expr(expr) = ast.stmt(id).kind else { continue };
-            let ExprKind::Call { func, args } = ast.kind(expr) else { continue };
-            let ExprKind::Attribute { value, name } = ast.kind(func) else { continue };
+            let StmtKind::Expr(expr) = ast.stmt(id).kind else {
+                continue;
+            };
+            let ExprKind::Call { func, args } = ast.kind(expr) else {
+                continue;
+            };
+            let ExprKind::Attribute { value, name } = ast.kind(func) else {
+                continue;
+            };
             if !matches!(ast.kind(value), ExprKind::Name(Name::ALL)) {
                 continue;
             }

@@ -15,7 +15,13 @@ use crate::repo::syntax::*;
 
 impl World<'_> {
     /// What is left of a set under a condition on the path it is the value of.
-    pub(super) fn narrow(&self, env: &Env, set: TySet, path: &Path, constraint: Constraint) -> TySet {
+    pub(super) fn narrow(
+        &self,
+        env: &Env,
+        set: TySet,
+        path: &Path,
+        constraint: Constraint,
+    ) -> TySet {
         match constraint {
             Constraint::Test { test, holds } => self.narrow_test(env, set, path, test, holds, 0),
             Constraint::Case { stmt, case } => self.narrow_case(env, set, path, stmt, case),
@@ -23,7 +29,14 @@ impl World<'_> {
     }
 
     /// Narrow the value of an expression by a test, when the expression is a path.
-    pub(super) fn narrow_value(&self, env: &Env, expr: ExprId, value: TySet, test: ExprId, holds: bool) -> TySet {
+    pub(super) fn narrow_value(
+        &self,
+        env: &Env,
+        expr: ExprId,
+        value: TySet,
+        test: ExprId,
+        holds: bool,
+    ) -> TySet {
         match Path::of(&env.file.ast, expr) {
             Some(path) => self.narrow_test(env, value, &path, test, holds, 0),
             None => value,
@@ -37,32 +50,46 @@ impl World<'_> {
         if !matches!(scope.kind, ScopeKind::Function(_)) {
             return value;
         }
-        let Some(path) = Path::of(ast, expr) else { return value };
+        let Some(path) = Path::of(ast, expr) else {
+            return value;
+        };
         let pos = ast.expr(expr).span.start;
         if pos < scope.span.start || pos > scope.span.end {
             return value;
         }
         let conditions = flow::conditions(ast, scope.body, path.0[0], pos);
-        conditions.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c))
+        conditions
+            .iter()
+            .rev()
+            .fold(value, |set, c| self.narrow(env, set, &path, *c))
     }
 
-    fn narrow_test(&self, env: &Env, set: TySet, path: &Path, test: ExprId, holds: bool, depth: u32) -> TySet {
+    fn narrow_test(
+        &self,
+        env: &Env,
+        set: TySet,
+        path: &Path,
+        test: ExprId,
+        holds: bool,
+        depth: u32,
+    ) -> TySet {
         if depth > 8 || !self.step() {
             return set;
         }
         let ast = &env.file.ast;
         match ast.kind(test) {
-            ExprKind::Unary { op: UnaryOp::Not, operand } => {
-                self.narrow_test(env, set, path, operand, !holds, depth + 1)
-            }
+            ExprKind::Unary {
+                op: UnaryOp::Not,
+                operand,
+            } => self.narrow_test(env, set, path, operand, !holds, depth + 1),
             ExprKind::And { operands } | ExprKind::Or { operands } => {
                 let is_and = matches!(ast.kind(test), ExprKind::And { .. });
                 let operands = ast.list(operands);
                 if is_and == holds {
                     // All of them hold (or none does).
-                    return operands
-                        .iter()
-                        .fold(set, |s, o| self.narrow_test(env, s, path, *o, holds, depth + 1));
+                    return operands.iter().fold(set, |s, o| {
+                        self.narrow_test(env, s, path, *o, holds, depth + 1)
+                    });
                 }
                 let mut out = TySet::empty();
                 for &operand in operands {
@@ -71,7 +98,9 @@ impl World<'_> {
                 out
             }
             ExprKind::Walrus { target, .. } if path.is(ast, target) => truthy(set, holds),
-            ExprKind::Walrus { value, .. } => self.narrow_test(env, set, path, value, holds, depth + 1),
+            ExprKind::Walrus { value, .. } => {
+                self.narrow_test(env, set, path, value, holds, depth + 1)
+            }
             ExprKind::Compare { op, left, right } => {
                 let left = match ast.kind(left) {
                     ExprKind::Walrus { target, .. } => target,
@@ -104,7 +133,11 @@ impl World<'_> {
         let equal = same == holds;
         if path.is(ast, left) {
             if matches!(ast.kind(right), ExprKind::None) {
-                return if equal { only_none(set) } else { without_none(set) };
+                return if equal {
+                    only_none(set)
+                } else {
+                    without_none(set)
+                };
             }
             return set;
         }
@@ -121,10 +154,20 @@ impl World<'_> {
         set
     }
 
-    fn narrow_call(&self, env: &Env, set: TySet, path: &Path, func: ExprId, args: Run, holds: bool) -> TySet {
+    fn narrow_call(
+        &self,
+        env: &Env,
+        set: TySet,
+        path: &Path,
+        func: ExprId,
+        args: Run,
+        holds: bool,
+    ) -> TySet {
         let ast = &env.file.ast;
         let args = ast.args(args);
-        let Some(first) = args.first() else { return set };
+        let Some(first) = args.first() else {
+            return set;
+        };
         let first_value = match ast.kind(first.value) {
             ExprKind::Walrus { target, .. } => target,
             _ => first.value,
@@ -136,13 +179,21 @@ impl World<'_> {
             match (name, args.get(1)) {
                 (Name::ISINSTANCE, Some(second)) => {
                     let classes = self.class_info(env, second.value);
-                    return if holds { self.restricted(set, &classes) } else { self.excluded(set, &classes) };
+                    return if holds {
+                        self.restricted(set, &classes)
+                    } else {
+                        self.excluded(set, &classes)
+                    };
                 }
                 (Name::ISSUBCLASS, Some(second)) if holds => {
                     let classes = self.class_info(env, second.value);
                     let instances = self.instances_of_classes(&classes);
                     let narrowed = self.class_of_instances(&instances);
-                    return if set.items.is_empty() { narrowed } else { narrowed.joined(set) };
+                    return if set.items.is_empty() {
+                        narrowed
+                    } else {
+                        narrowed.joined(set)
+                    };
                 }
                 (Name::HASATTR, _) if holds => return set.with_unknown(),
                 (Name::CALLABLE, _) => return set,
@@ -155,7 +206,8 @@ impl World<'_> {
             let owner = self.file(*file);
             if let Some(returns) = owner.ast.function(*func).returns.some()
                 && let ExprKind::Subscript { value, index } = owner.ast.kind(returns)
-                && let ExprKind::Name(n) | ExprKind::Attribute { name: n, .. } = owner.ast.kind(value)
+                && let ExprKind::Name(n) | ExprKind::Attribute { name: n, .. } =
+                    owner.ast.kind(value)
                 && matches!(n, Name::TYPE_GUARD | Name::TYPE_IS)
                 && holds
             {
@@ -187,10 +239,17 @@ impl World<'_> {
         if wanted.items.is_empty() {
             return set.with_unknown();
         }
-        let mut out = TySet { items: Default::default(), unknown: wanted.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: wanted.unknown,
+        };
         for w in &wanted.items {
             let mut kept = false;
-            if let Ty::Instance { class: wanted_class, .. } = w {
+            if let Ty::Instance {
+                class: wanted_class,
+                ..
+            } = w
+            {
                 for s in &set.items {
                     if let Some(class) = self.class_of(s)
                         && !matches!(s, Ty::None)
@@ -229,7 +288,9 @@ impl World<'_> {
 
     fn narrow_case(&self, env: &Env, set: TySet, path: &Path, stmt: StmtId, case: u32) -> TySet {
         let ast = &env.file.ast;
-        let StmtKind::Match { subject, .. } = ast.stmt(stmt).kind else { return set };
+        let StmtKind::Match { subject, .. } = ast.stmt(stmt).kind else {
+            return set;
+        };
         if !path.is(ast, subject) {
             return set;
         }
@@ -268,11 +329,19 @@ impl World<'_> {
         debug_assert!(matches!(binding.kind, BindKind::Captured { .. }));
         let value = self.expr(env, subject);
         let root = ast.cases[case as usize].pattern;
-        self.capture(env, root, value, binding, 0).unwrap_or_else(TySet::unknown)
+        self.capture(env, root, value, binding, 0)
+            .unwrap_or_else(TySet::unknown)
     }
 
     /// The value that reaches a capture inside a pattern.
-    fn capture(&self, env: &Env, pattern: PatId, value: TySet, binding: &Binding, depth: u32) -> Option<TySet> {
+    fn capture(
+        &self,
+        env: &Env,
+        pattern: PatId,
+        value: TySet,
+        binding: &Binding,
+        depth: u32,
+    ) -> Option<TySet> {
         if depth > 12 {
             return None;
         }
@@ -285,7 +354,11 @@ impl World<'_> {
                 let item = self.iterated(&value, false);
                 Some(self.generic_builtin(Name::LIST, vec![item]))
             }
-            PatternKind::As { pattern: inner, name, .. } => {
+            PatternKind::As {
+                pattern: inner,
+                name,
+                ..
+            } => {
                 if here && name == binding.name {
                     return Some(match self.pattern_type(env, inner, 0) {
                         Some(classes) => self.restricted(value, &classes),
@@ -300,10 +373,20 @@ impl World<'_> {
             PatternKind::Sequence { patterns } => {
                 let list = &ast.pattern_lists[patterns.range()];
                 list.iter().enumerate().find_map(|(i, p)| {
-                    let star = list.iter().position(|p| matches!(ast.pattern(*p).kind, PatternKind::Star(_)));
-                    let step = super::binding::Step::Item { index: i, n: list.len(), star };
+                    let star = list
+                        .iter()
+                        .position(|p| matches!(ast.pattern(*p).kind, PatternKind::Star(_)));
+                    let step = super::binding::Step::Item {
+                        index: i,
+                        n: list.len(),
+                        star,
+                    };
                     let is_star = Some(i) == star;
-                    let item = if is_star { value.clone() } else { self.unpacked(value.clone(), &[step]) };
+                    let item = if is_star {
+                        value.clone()
+                    } else {
+                        self.unpacked(value.clone(), &[step])
+                    };
                     self.capture(env, *p, item, binding, depth + 1)
                 })
             }
@@ -316,7 +399,11 @@ impl World<'_> {
                     .iter()
                     .find_map(|p| self.capture(env, *p, item.clone(), binding, depth + 1))
             }
-            PatternKind::Class { class, patterns, keywords } => {
+            PatternKind::Class {
+                class,
+                patterns,
+                keywords,
+            } => {
                 let classes = self.expr(env, class);
                 let narrowed = self.restricted(value, &classes);
                 for &(name, p) in &ast.pattern_keywords[keywords.range()] {
@@ -337,7 +424,10 @@ impl World<'_> {
 
     /// The attribute that the i-th positional pattern of a class looks at.
     fn match_arg(&self, of: &TySet, i: usize) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: of.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: of.unknown,
+        };
         for ty in &of.items {
             let Ty::Instance { class, .. } = ty else {
                 out.unknown = true;
@@ -345,16 +435,27 @@ impl World<'_> {
             };
             if let Some(fields) = self.constructor_fields(*class) {
                 match fields.get(i) {
-                    Some((_, field)) => out.join(self.attribute(&TySet::one(ty.clone()), field.name)),
+                    Some((_, field)) => {
+                        out.join(self.attribute(&TySet::one(ty.clone()), field.name))
+                    }
                     None => out.unknown = true,
                 }
                 continue;
             }
             let name = self.mro(*class).entries.iter().find_map(|e| {
                 let env = self.class_env(e.class)?;
-                let binding = env.file.scopes.of(env.scope, Name::MATCH_ARGS).last().copied()?;
-                let BindKind::Target { value, .. } = binding.kind else { return None };
-                let ExprKind::Tuple { items } = env.file.ast.kind(value) else { return None };
+                let binding = env
+                    .file
+                    .scopes
+                    .of(env.scope, Name::MATCH_ARGS)
+                    .last()
+                    .copied()?;
+                let BindKind::Target { value, .. } = binding.kind else {
+                    return None;
+                };
+                let ExprKind::Tuple { items } = env.file.ast.kind(value) else {
+                    return None;
+                };
                 let item = *env.file.ast.list(items).get(i)?;
                 super::annotation::string_value(&env.file, item).map(Name::new)
             });
@@ -377,7 +478,11 @@ fn truthy(mut set: TySet, holds: bool) -> TySet {
 }
 
 fn only_none(set: TySet) -> TySet {
-    if set.items.contains(&Ty::None) || set.unknown { TySet::none() } else { set }
+    if set.items.contains(&Ty::None) || set.unknown {
+        TySet::none()
+    } else {
+        set
+    }
 }
 
 fn without_none(mut set: TySet) -> TySet {
@@ -401,4 +506,3 @@ fn collect_classes(set: &TySet, out: &mut Vec<super::ty::ClassKey>) {
         }
     }
 }
-

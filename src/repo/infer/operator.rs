@@ -33,12 +33,24 @@ fn method(op: BinOp) -> (&'static str, &'static str) {
 
 impl World<'_> {
     pub(super) fn binary(&self, op: BinOp, left: &TySet, right: &TySet) -> TySet {
-        if op == BinOp::Or && is_type_union(left) && is_type_union(right) {
+        let has_class = |s: &TySet| {
+            s.items
+                .iter()
+                .any(|t| matches!(t, Ty::Class { .. } | Ty::Alias(_)))
+        };
+        if op == BinOp::Or
+            && is_type_union(left)
+            && is_type_union(right)
+            && (has_class(left) || has_class(right))
+        {
             return self.type_union(left, right);
         }
         let (name, reflected) = method(op);
         let (name, reflected) = (Name::new(name), Name::new(reflected));
-        let mut out = TySet { items: Default::default(), unknown: left.unknown || right.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: left.unknown || right.unknown,
+        };
         if right.items.is_empty() {
             // Nothing is known of the right side: the left side's method may still tell.
             out.unknown = true;
@@ -83,16 +95,22 @@ impl World<'_> {
 
     /// Numbers and sequences meet classes of the project that define the reflected method.
     fn reflected_wins(&self, left: &Ty, right: &TySet, reflected: Name) -> bool {
-        let Some(l) = self.class_of(left) else { return true };
+        let Some(l) = self.class_of(left) else {
+            return true;
+        };
         right.items.iter().any(|r| {
-            self.class_of(r).is_some_and(|r| r != l && !r.file.is_library() && self.class_defines(r, reflected))
+            self.class_of(r)
+                .is_some_and(|r| r != l && !r.file.is_library() && self.class_defines(r, reflected))
         })
     }
 
     pub(super) fn augmented(&self, op: BinOp, left: &TySet, right: &TySet) -> TySet {
         let (name, _) = method(op);
         let in_place = Name::new(&format!("__i{}", &name[2..]));
-        let mut out = TySet { items: Default::default(), unknown: left.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: left.unknown,
+        };
         for l in &left.items {
             match self.call_method(l, in_place, std::slice::from_ref(right)) {
                 Some(value) if !value.is_empty() => out.join(value),
@@ -109,7 +127,11 @@ impl World<'_> {
             for ty in &side.items {
                 match ty {
                     Ty::Class { class, args } => {
-                        instances.add(Ty::Instance { class: *class, args: args.clone(), exact: false });
+                        instances.add(Ty::Instance {
+                            class: *class,
+                            args: args.clone(),
+                            exact: false,
+                        });
                     }
                     Ty::Alias(set) => instances.join((**set).clone()),
                     Ty::None => instances.add(Ty::None),
@@ -130,7 +152,10 @@ impl World<'_> {
             UnaryOp::Not => return self.of_builtin(Name::BOOL),
         };
         let name = Name::new(name);
-        let mut out = TySet { items: Default::default(), unknown: value.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: value.unknown,
+        };
         for ty in &value.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) => out.join(found),
@@ -191,7 +216,10 @@ impl World<'_> {
             }
             Ty::Var(var) => {
                 let bound = self.var_bound(*var);
-                let mut out = TySet { items: Default::default(), unknown: bound.unknown };
+                let mut out = TySet {
+                    items: Default::default(),
+                    unknown: bound.unknown,
+                };
                 for ty in &bound.items {
                     match self.special_method(ty, name) {
                         Some(found) => out.join(found),
@@ -208,7 +236,11 @@ impl World<'_> {
                 if items.is_empty() {
                     all.unknown = true;
                 }
-                let as_tuple = Ty::Instance { class, args: Some(Arc::from(vec![all])), exact: true };
+                let as_tuple = Ty::Instance {
+                    class,
+                    args: Some(Arc::from(vec![all])),
+                    exact: true,
+                };
                 self.class_attribute(class, name, &as_tuple, false)
             }
             _ => {
@@ -224,15 +256,21 @@ impl World<'_> {
 
     /// `of[key]`.
     pub(super) fn get_item(&self, of: &Ty, key: &TySet) -> TySet {
-        self.call_method(of, Name::GETITEM, std::slice::from_ref(key)).unwrap_or_else(TySet::unknown)
+        self.call_method(of, Name::GETITEM, std::slice::from_ref(key))
+            .unwrap_or_else(TySet::unknown)
     }
 
     /// What iterating gives.
     pub(super) fn iterated(&self, of: &TySet, is_async: bool) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: of.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: of.unknown,
+        };
         for ty in &of.items {
             if is_async {
-                let found = self.call_method(ty, Name::AITER, &[]).and_then(|it| self.next_of(&it, Name::ANEXT));
+                let found = self
+                    .call_method(ty, Name::AITER, &[])
+                    .and_then(|it| self.next_of(&it, Name::ANEXT));
                 match found {
                     Some(found) => out.join(self.awaited(&found)),
                     None => out.unknown = true,
@@ -249,7 +287,11 @@ impl World<'_> {
             if let Ty::Class { class, .. } = ty
                 && self.is_enum(*class)
             {
-                out.add(Ty::Instance { class: *class, args: None, exact: true });
+                out.add(Ty::Instance {
+                    class: *class,
+                    args: None,
+                    exact: true,
+                });
                 continue;
             }
             // Quick path: what derives from Iterable says what its items are.
@@ -277,7 +319,9 @@ impl World<'_> {
     }
 
     fn iterable_arg(&self, ty: &Ty) -> Option<TySet> {
-        let Ty::Instance { class, .. } = ty else { return None };
+        let Ty::Instance { class, .. } = ty else {
+            return None;
+        };
         // A class that says itself how it is iterated comes first.
         if !class.file.is_library() && self.class_defines(*class, Name::ITER) {
             return None;
@@ -288,7 +332,10 @@ impl World<'_> {
     }
 
     fn next_of(&self, iterator: &TySet, name: Name) -> Option<TySet> {
-        let mut out = TySet { items: Default::default(), unknown: iterator.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: iterator.unknown,
+        };
         for ty in &iterator.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) => out.join(found),
@@ -301,7 +348,10 @@ impl World<'_> {
     /// What `with value as target` gives the target.
     pub(super) fn entered(&self, of: &TySet, is_async: bool) -> TySet {
         let name = if is_async { Name::AENTER } else { Name::ENTER };
-        let mut out = TySet { items: Default::default(), unknown: of.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: of.unknown,
+        };
         for ty in &of.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) if is_async => out.join(self.awaited(&found)),
@@ -315,7 +365,10 @@ impl World<'_> {
     pub(super) fn awaited(&self, of: &TySet) -> TySet {
         let coroutine = self.library_class(Name::TYPING, Name::COROUTINE);
         let awaitable = self.library_class(Name::TYPING, Name::AWAITABLE);
-        let mut out = TySet { items: Default::default(), unknown: of.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: of.unknown,
+        };
         for ty in &of.items {
             if let Some(args) = coroutine.and_then(|c| self.args_as(ty, c))
                 && args.len() == 3
@@ -340,7 +393,10 @@ impl World<'_> {
     /// What `yield from` gives: the result of the generator.
     pub(super) fn generator_result(&self, of: &TySet) -> TySet {
         let generator = self.library_class(Name::TYPING, Name::GENERATOR);
-        let mut out = TySet { items: Default::default(), unknown: of.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: of.unknown,
+        };
         for ty in &of.items {
             match generator.and_then(|g| self.args_as(ty, g)) {
                 Some(args) if args.len() == 3 => out.join(args[2].clone()),
@@ -360,7 +416,10 @@ impl World<'_> {
         };
         let declared = self.annotation(env, returns);
         let generator = self.library_class(Name::TYPING, Name::GENERATOR);
-        let mut out = TySet { items: Default::default(), unknown: declared.unknown };
+        let mut out = TySet {
+            items: Default::default(),
+            unknown: declared.unknown,
+        };
         for ty in &declared.items {
             match generator.and_then(|g| self.args_as(ty, g)) {
                 Some(args) if args.len() == 3 => out.join(args[1].clone()),
@@ -372,17 +431,21 @@ impl World<'_> {
 
     /// The class in the resolution order that defines a name.
     pub(super) fn method_owner(&self, class: ClassKey, name: Name) -> Option<ClassKey> {
-        self.mro(class).entries.iter().map(|e| e.class).find(|c| self.own(*c).has_class_level(name))
+        self.mro(class)
+            .entries
+            .iter()
+            .map(|e| e.class)
+            .find(|c| self.own(*c).has_class_level(name))
     }
 }
 
+/// Could every alternative stand in `A | B` as a type?
 fn is_type_union(set: &TySet) -> bool {
-    !set.items.is_empty()
-        && set.items.iter().all(|t| {
-            matches!(t, Ty::Class { .. } | Ty::Alias(_) | Ty::None | Ty::Form(_))
-                || matches!(t, Ty::Var(v) if v.name.as_str().len() <= 3)
-        })
-        && set.items.iter().any(|t| !matches!(t, Ty::Var(_)))
-        && !set.items.iter().all(|t| matches!(t, Ty::None))
-        || set.items.iter().all(|t| matches!(t, Ty::None)) && !set.items.is_empty()
+    let is_type = |t: &Ty| {
+        matches!(
+            t,
+            Ty::Class { .. } | Ty::Alias(_) | Ty::None | Ty::Form(_) | Ty::Var(_)
+        )
+    };
+    !set.items.is_empty() && set.items.iter().all(is_type)
 }

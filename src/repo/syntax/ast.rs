@@ -145,11 +145,22 @@ pub(crate) enum ExprKind {
     Missing,
     Name(Name),
     /// `value.name`; the name ends where the expression ends.
-    Attribute { value: ExprId, name: Name },
-    Call { func: ExprId, args: Run },
-    Subscript { value: ExprId, index: ExprId },
+    Attribute {
+        value: ExprId,
+        name: Name,
+    },
+    Call {
+        func: ExprId,
+        args: Run,
+    },
+    Subscript {
+        value: ExprId,
+        index: ExprId,
+    },
     /// The parts that are present, in order.
-    Slice { parts: Run },
+    Slice {
+        parts: Run,
+    },
     Int,
     Float,
     Complex,
@@ -160,27 +171,64 @@ pub(crate) enum ExprKind {
     Str,
     Bytes,
     /// The expressions in its fields.
-    FString { fields: Run },
-    Tuple { items: Run },
-    List { items: Run },
-    Set { items: Run },
+    FString {
+        fields: Run,
+    },
+    Tuple {
+        items: Run,
+    },
+    List {
+        items: Run,
+    },
+    Set {
+        items: Run,
+    },
     /// Keys and values in turn; the key of `**x` is [`ExprId::NONE`].
-    Dict { items: Run },
-    Comp { kind: CompKind, comp: u32 },
-    Binary { op: BinOp, left: ExprId, right: ExprId },
-    Unary { op: UnaryOp, operand: ExprId },
-    And { operands: Run },
-    Or { operands: Run },
-    Compare { op: CmpOp, left: ExprId, right: ExprId },
-    IfElse { test: ExprId, body: ExprId, orelse: ExprId },
-    Lambda { lambda: u32 },
+    Dict {
+        items: Run,
+    },
+    Comp {
+        kind: CompKind,
+        comp: u32,
+    },
+    Binary {
+        op: BinOp,
+        left: ExprId,
+        right: ExprId,
+    },
+    Unary {
+        op: UnaryOp,
+        operand: ExprId,
+    },
+    And {
+        operands: Run,
+    },
+    Or {
+        operands: Run,
+    },
+    Compare {
+        op: CmpOp,
+        left: ExprId,
+        right: ExprId,
+    },
+    IfElse {
+        test: ExprId,
+        body: ExprId,
+        orelse: ExprId,
+    },
+    Lambda {
+        lambda: u32,
+    },
     Await(ExprId),
     /// [`ExprId::NONE`] for a bare `yield`.
     Yield(ExprId),
     YieldFrom(ExprId),
     Starred(ExprId),
     /// `target := value`.
-    Walrus { target: ExprId, value: ExprId },
+    Walrus {
+        target: ExprId,
+        value: ExprId,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -374,12 +422,27 @@ pub(crate) enum PatternKind {
     /// A literal or a dotted name.
     Value(ExprId),
     /// Positional patterns, then keyword patterns with their names.
-    Class { class: ExprId, patterns: Run, keywords: Run },
-    Sequence { patterns: Run },
-    Mapping { patterns: Run, rest: Option<Name> },
+    Class {
+        class: ExprId,
+        patterns: Run,
+        keywords: Run,
+    },
+    Sequence {
+        patterns: Run,
+    },
+    Mapping {
+        patterns: Run,
+        rest: Option<Name>,
+    },
     Star(Option<Name>),
-    Or { patterns: Run },
-    As { pattern: PatId, name: Name, name_start: u32 },
+    Or {
+        patterns: Run,
+    },
+    As {
+        pattern: PatId,
+        name: Name,
+        name_start: u32,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -391,27 +454,75 @@ pub(crate) struct Stmt {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StmtKind {
     Expr(ExprId),
-    Assign { targets: Run, value: ExprId },
-    AugAssign { target: ExprId, op: BinOp, value: ExprId },
-    AnnAssign { target: ExprId, annotation: ExprId, value: ExprId },
+    Assign {
+        targets: Run,
+        value: ExprId,
+    },
+    AugAssign {
+        target: ExprId,
+        op: BinOp,
+        value: ExprId,
+    },
+    AnnAssign {
+        target: ExprId,
+        annotation: ExprId,
+        value: ExprId,
+    },
     Return(ExprId),
-    Delete { targets: Run },
-    Raise { exception: ExprId, cause: ExprId },
-    Assert { test: ExprId, message: ExprId },
-    Global { names: Run },
-    Nonlocal { names: Run },
+    Delete {
+        targets: Run,
+    },
+    Raise {
+        exception: ExprId,
+        cause: ExprId,
+    },
+    Assert {
+        test: ExprId,
+        message: ExprId,
+    },
+    Global {
+        names: Run,
+    },
+    Nonlocal {
+        names: Run,
+    },
     Pass,
     Break,
     Continue,
-    Import { names: Run },
-    ImportFrom { from: u32 },
-    TypeAlias { name: Name, value: ExprId, type_params: Run },
-    If { branches: Run },
-    While { test: ExprId, body: Run, orelse: Run },
-    For { node: u32 },
-    Try { node: u32 },
-    With { items: Run, body: Run, is_async: bool },
-    Match { subject: ExprId, cases: Run },
+    Import {
+        names: Run,
+    },
+    ImportFrom {
+        from: u32,
+    },
+    TypeAlias {
+        name: Name,
+        value: ExprId,
+        type_params: Run,
+    },
+    If {
+        branches: Run,
+    },
+    While {
+        test: ExprId,
+        body: Run,
+        orelse: Run,
+    },
+    For {
+        node: u32,
+    },
+    Try {
+        node: u32,
+    },
+    With {
+        items: Run,
+        body: Run,
+        is_async: bool,
+    },
+    Match {
+        subject: ExprId,
+        cases: Run,
+    },
     Function(FuncId),
     Class(ClassId),
 }
@@ -427,9 +538,15 @@ pub struct SyntaxError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CursorSite {
     /// At the start of a name that is an expression (`Name(CURSOR)`).
-    Name { expr: ExprId, at_statement_start: bool },
+    Name {
+        expr: ExprId,
+        at_statement_start: bool,
+    },
     /// After a dot: `value.█`.
-    Member { value: ExprId, at_statement_start: bool },
+    Member {
+        value: ExprId,
+        at_statement_start: bool,
+    },
     /// `import a.b.█`: the dotted part typed so far (empty at the start).
     ImportModule { dotted: Name },
     /// `from ..a.█`.
@@ -467,8 +584,12 @@ pub(crate) struct CursorCall {
 pub(crate) enum ExprFrame {
     /// The clauses parsed before the cursor. For a cursor in the element the list is filled from
     /// what follows it, if anything.
-    Comp { clauses: Vec<Clause> },
-    Lambda { params: Run },
+    Comp {
+        clauses: Vec<Clause>,
+    },
+    Lambda {
+        params: Run,
+    },
 }
 
 /// The tree of one file.

@@ -137,7 +137,11 @@ impl Parser<'_> {
             let end = self.end_of(value);
             return self.expr(ExprKind::YieldFrom(value), start, end);
         }
-        let value = if self.starts_expression() { self.expression_list() } else { ExprId::NONE };
+        let value = if self.starts_expression() {
+            self.expression_list()
+        } else {
+            ExprId::NONE
+        };
         let end = self.prev_end;
         self.expr(ExprKind::Yield(value), start, end)
     }
@@ -252,7 +256,14 @@ impl Parser<'_> {
         let mut id = self.comparison();
         let end = self.end_of(id);
         for start in starts.into_iter().rev() {
-            id = self.expr(ExprKind::Unary { op: UnaryOp::Not, operand: id }, start, end);
+            id = self.expr(
+                ExprKind::Unary {
+                    op: UnaryOp::Not,
+                    operand: id,
+                },
+                start,
+                end,
+            );
         }
         id
     }
@@ -266,7 +277,15 @@ impl Parser<'_> {
         let right = self.or_expression();
         let start = self.start_of(first);
         let end = self.end_of(right);
-        let id = self.expr(ExprKind::Compare { op, left: first, right }, start, end);
+        let id = self.expr(
+            ExprKind::Compare {
+                op,
+                left: first,
+                right,
+            },
+            start,
+            end,
+        );
         let mut last = right;
         let mut operands: Exprs = SmallVec::new();
         operands.push(id);
@@ -274,7 +293,15 @@ impl Parser<'_> {
         while let Some(op) = self.comparison_operator() {
             let right = self.or_expression();
             let (start, end) = (self.start_of(last), self.end_of(right));
-            operands.push(self.expr(ExprKind::Compare { op, left: last, right }, start, end));
+            operands.push(self.expr(
+                ExprKind::Compare {
+                    op,
+                    left: last,
+                    right,
+                },
+                start,
+                end,
+            ));
             last = right;
         }
         if operands.len() == 1 {
@@ -296,7 +323,11 @@ impl Parser<'_> {
             T::KwIn => CmpOp::In,
             T::KwIs => {
                 self.advance();
-                return Some(if self.eat(T::KwNot) { CmpOp::IsNot } else { CmpOp::Is });
+                return Some(if self.eat(T::KwNot) {
+                    CmpOp::IsNot
+                } else {
+                    CmpOp::Is
+                });
             }
             T::KwNot => {
                 self.advance();
@@ -379,7 +410,15 @@ impl Parser<'_> {
         let right = self.unary();
         self.leave();
         let end = self.end_of(right);
-        self.expr(ExprKind::Binary { op: BinOp::Pow, left: base, right }, start, end)
+        self.expr(
+            ExprKind::Binary {
+                op: BinOp::Pow,
+                left: base,
+                right,
+            },
+            start,
+            end,
+        )
     }
 
     fn primary(&mut self) -> ExprId {
@@ -399,11 +438,17 @@ impl Parser<'_> {
                         }
                         T::Cursor => {
                             let at_statement_start = self.target_start == start;
-                            self.record_cursor(CursorSite::Member { value: id, at_statement_start });
+                            self.record_cursor(CursorSite::Member {
+                                value: id,
+                                at_statement_start,
+                            });
                             let end = self.tok.start;
                             self.advance();
                             id = self.expr(
-                                ExprKind::Attribute { value: id, name: Name::CURSOR },
+                                ExprKind::Attribute {
+                                    value: id,
+                                    name: Name::CURSOR,
+                                },
                                 start,
                                 end,
                             );
@@ -527,16 +572,24 @@ impl Parser<'_> {
                             (ArgKind::Keyword(name), self.test())
                         }
                         _ if matches!(self.tok.kind, T::KwFor | T::KwAsync) => {
-                            let id = self.comprehension(CompKind::Generator, value, ExprId::NONE, start);
+                            let id =
+                                self.comprehension(CompKind::Generator, value, ExprId::NONE, start);
                             (ArgKind::Positional, id)
                         }
                         _ => (ArgKind::Positional, value),
                     }
                 }
             };
-            if at_cursor && let Some(cursor) = &mut self.ast.cursor && cursor.call.is_none() {
+            if at_cursor
+                && let Some(cursor) = &mut self.ast.cursor
+                && cursor.call.is_none()
+            {
                 let args = args.to_vec();
-                cursor.call = Some(CursorCall { func, args, at_argument_start: true });
+                cursor.call = Some(CursorCall {
+                    func,
+                    args,
+                    at_argument_start: true,
+                });
             }
             args.push(Arg { kind, value, start });
             if self.eat(T::Comma) {
@@ -587,7 +640,10 @@ impl Parser<'_> {
             T::Cursor => {
                 let at_statement_start = self.target_start == start;
                 let id = self.expr(ExprKind::Name(Name::CURSOR), start, start);
-                self.record_cursor(CursorSite::Name { expr: id, at_statement_start });
+                self.record_cursor(CursorSite::Name {
+                    expr: id,
+                    at_statement_start,
+                });
                 self.advance();
                 return id;
             }
@@ -629,7 +685,9 @@ impl Parser<'_> {
         let kind = match kind {
             T::Str => ExprKind::Str,
             T::Bytes => ExprKind::Bytes,
-            _ => ExprKind::FString { fields: self.expr_run(&fields) },
+            _ => ExprKind::FString {
+                fields: self.expr_run(&fields),
+            },
         };
         self.expr(kind, start, end)
     }
@@ -657,7 +715,14 @@ impl Parser<'_> {
 
     /// Fields in the text `from..end` of an f-string; returns where a closing brace at level `nested`
     /// was met.
-    fn scan_fields(&mut self, from: usize, end: usize, hole: bool, nested: u32, fields: &mut Exprs) -> usize {
+    fn scan_fields(
+        &mut self,
+        from: usize,
+        end: usize,
+        hole: bool,
+        nested: u32,
+        fields: &mut Exprs,
+    ) -> usize {
         let bytes = self.lx.bytes();
         let mut p = from;
         while p < end {
@@ -684,7 +749,13 @@ impl Parser<'_> {
         end
     }
 
-    fn field(&mut self, start: usize, end: usize, hole: Option<super::lexer::Hole>, fields: &mut Exprs) -> usize {
+    fn field(
+        &mut self,
+        start: usize,
+        end: usize,
+        hole: Option<super::lexer::Hole>,
+        fields: &mut Exprs,
+    ) -> usize {
         let inner = self.lx.field(start, end, hole);
         let outer = std::mem::replace(&mut self.lx, inner);
         let (tok, prev_end, target) = (self.tok, self.prev_end, self.target_start);
@@ -713,12 +784,17 @@ impl Parser<'_> {
         if self.at(T::RParen) {
             self.advance();
             let end = self.prev_end;
-            return self.expr(ExprKind::Tuple { items: Run::default() }, start, end);
+            return self.expr(
+                ExprKind::Tuple {
+                    items: Run::default(),
+                },
+                start,
+                end,
+            );
         }
         if self.target_start == start {
             self.target_start = self.tok.start; // (a.b, c) = …
         }
-        let inner = self.tok.start;
         let first = self.star_or_named();
         if matches!(self.tok.kind, T::KwFor | T::KwAsync) {
             let id = self.comprehension(CompKind::Generator, first, ExprId::NONE, start);
@@ -731,13 +807,13 @@ impl Parser<'_> {
             self.close(T::RParen);
             return first;
         }
-        let items = self.display_rest(first, T::RParen, inner);
+        let items = self.display_rest(first, T::RParen);
         let end = self.prev_end;
         self.expr(ExprKind::Tuple { items }, start, end)
     }
 
     /// The rest of a bracketed list after its first element, closer included.
-    fn display_rest(&mut self, first: ExprId, closer: T, _inner: u32) -> Run {
+    fn display_rest(&mut self, first: ExprId, closer: T) -> Run {
         let mut items: Exprs = SmallVec::new();
         items.push(first);
         loop {
@@ -779,12 +855,17 @@ impl Parser<'_> {
         if self.at(T::RBracket) {
             self.advance();
             let end = self.prev_end;
-            return self.expr(ExprKind::List { items: Run::default() }, start, end);
+            return self.expr(
+                ExprKind::List {
+                    items: Run::default(),
+                },
+                start,
+                end,
+            );
         }
         if self.target_start == start {
             self.target_start = self.tok.start;
         }
-        let inner = self.tok.start;
         let first = self.star_or_named();
         if matches!(self.tok.kind, T::KwFor | T::KwAsync) {
             let id = self.comprehension(CompKind::List, first, ExprId::NONE, start);
@@ -792,7 +873,7 @@ impl Parser<'_> {
             self.ast.exprs[id.index()].span.end = self.prev_end;
             return id;
         }
-        let items = self.display_rest(first, T::RBracket, inner);
+        let items = self.display_rest(first, T::RBracket);
         let end = self.prev_end;
         self.expr(ExprKind::List { items }, start, end)
     }
@@ -804,7 +885,13 @@ impl Parser<'_> {
         if self.at(T::RBrace) {
             self.advance();
             let end = self.prev_end;
-            return self.expr(ExprKind::Dict { items: Run::default() }, start, end);
+            return self.expr(
+                ExprKind::Dict {
+                    items: Run::default(),
+                },
+                start,
+                end,
+            );
         }
         let mut items: Exprs = SmallVec::new();
         let mut is_dict = false;
@@ -866,14 +953,26 @@ impl Parser<'_> {
         self.close(T::RBrace);
         let items = self.expr_run(&items);
         let end = self.prev_end;
-        let kind = if is_dict { ExprKind::Dict { items } } else { ExprKind::Set { items } };
+        let kind = if is_dict {
+            ExprKind::Dict { items }
+        } else {
+            ExprKind::Set { items }
+        };
         self.expr(kind, start, end)
     }
 
     /// `for … in … if …` after an element.
-    fn comprehension(&mut self, kind: CompKind, element: ExprId, value: ExprId, start: u32) -> ExprId {
+    fn comprehension(
+        &mut self,
+        kind: CompKind,
+        element: ExprId,
+        value: ExprId,
+        start: u32,
+    ) -> ExprId {
         self.target_start = u32::MAX;
-        self.frames.push(ExprFrame::Comp { clauses: Vec::new() });
+        self.frames.push(ExprFrame::Comp {
+            clauses: Vec::new(),
+        });
         let mut clauses: SmallVec<[Clause; 2]> = SmallVec::new();
         while matches!(self.tok.kind, T::KwFor | T::KwAsync) {
             let is_async = self.eat(T::KwAsync);
@@ -881,29 +980,55 @@ impl Parser<'_> {
                 break;
             }
             let target = self.targets();
-            let iter = if self.expect(T::KwIn, "expected 'in'") { self.or_test_or_lambda() } else { self.missing() };
+            let iter = if self.expect(T::KwIn, "expected 'in'") {
+                self.or_test_or_lambda()
+            } else {
+                self.missing()
+            };
             // The targets exist in the conditions.
             if let Some(ExprFrame::Comp { clauses }) = self.frames.last_mut() {
-                clauses.push(Clause { target, iter, conditions: Run::default(), is_async });
+                clauses.push(Clause {
+                    target,
+                    iter,
+                    conditions: Run::default(),
+                    is_async,
+                });
             }
             let mut conditions: Exprs = SmallVec::new();
             while self.eat(T::KwIf) {
-                let id = if self.at(T::KwLambda) { self.test() } else { self.condition() };
+                let id = if self.at(T::KwLambda) {
+                    self.test()
+                } else {
+                    self.condition()
+                };
                 conditions.push(id);
             }
             let conditions = self.expr_run(&conditions);
-            clauses.push(Clause { target, iter, conditions, is_async });
+            clauses.push(Clause {
+                target,
+                iter,
+                conditions,
+                is_async,
+            });
         }
         self.frames.pop();
         let clauses = run(&mut self.ast.clauses, &clauses);
         let comp = self.ast.comps.len() as u32;
-        self.ast.comps.push(Comp { element, value, clauses });
+        self.ast.comps.push(Comp {
+            element,
+            value,
+            clauses,
+        });
         let end = self.prev_end;
         self.expr(ExprKind::Comp { kind, comp }, start, end)
     }
 
     fn or_test_or_lambda(&mut self) -> ExprId {
-        if self.at(T::KwLambda) { self.test() } else { self.or_test() }
+        if self.at(T::KwLambda) {
+            self.test()
+        } else {
+            self.or_test()
+        }
     }
 
     fn condition(&mut self) -> ExprId {

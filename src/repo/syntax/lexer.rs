@@ -15,6 +15,9 @@ use super::ast::{BinOp, Span};
 /// Deepest indentation that is tracked (CPython allows 100 levels).
 const INDENTS_MAX: usize = 100;
 
+/// How far a string inside an f-string field is looked for, in bytes.
+const LOOKAHEAD_MAX: usize = 2000;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum T {
@@ -122,7 +125,10 @@ pub(super) struct Token {
 
 impl Token {
     pub(super) fn span(self) -> Span {
-        Span { start: self.start, end: self.end }
+        Span {
+            start: self.start,
+            end: self.end,
+        }
     }
 }
 
@@ -203,14 +209,6 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    pub(super) fn column_of(&self, at: usize) -> u32 {
-        let mut start = at;
-        while start > 0 && !matches!(self.src[start - 1], b'\n' | b'\r') {
-            start -= 1;
-        }
-        self.indent_width(start, at).0
-    }
-
     fn indent_width(&self, start: usize, end: usize) -> (u32, usize) {
         let mut col = 0;
         let mut p = start;
@@ -245,11 +243,19 @@ impl<'s> Lexer<'s> {
         if !matches!(kind, T::Newline | T::Indent | T::Dedent | T::Eof) {
             self.line_has_token = true;
         }
-        Token { kind, start: start as u32, end: self.pos as u32, first_on_line }
+        Token {
+            kind,
+            start: start as u32,
+            end: self.pos as u32,
+            first_on_line,
+        }
     }
 
     fn skip_newline(&mut self) {
-        if self.src[self.pos] == b'\r' && self.pos + 1 < self.limit && self.src[self.pos + 1] == b'\n' {
+        if self.src[self.pos] == b'\r'
+            && self.pos + 1 < self.limit
+            && self.src[self.pos + 1] == b'\n'
+        {
             self.pos += 1;
         }
         self.pos += 1;
@@ -314,8 +320,9 @@ impl<'s> Lexer<'s> {
             while self.pos < self.limit {
                 match self.src[self.pos] {
                     b' ' | b'\t' | 0x0c | 0x0b => self.pos += 1,
-                    b'\\' if self.pos + 1 < self.limit
-                        && matches!(self.src[self.pos + 1], b'\n' | b'\r') =>
+                    b'\\'
+                        if self.pos + 1 < self.limit
+                            && matches!(self.src[self.pos + 1], b'\n' | b'\r') =>
                     {
                         self.pos += 1;
                         self.skip_newline();
@@ -325,7 +332,10 @@ impl<'s> Lexer<'s> {
                     b'\n' | b'\r' if self.depth > 0 => {
                         self.skip_newline();
                         let (_, p) = self.indent_width(self.pos, self.limit);
-                        if p < self.limit && self.src[p].is_ascii_lowercase() && self.statement_word_at(p) {
+                        if p < self.limit
+                            && self.src[p].is_ascii_lowercase()
+                            && self.statement_word_at(p)
+                        {
                             self.depth = 0;
                             self.at_line_start = true;
                             self.line_has_token = false;
@@ -367,7 +377,12 @@ impl<'s> Lexer<'s> {
                 self.at_line_start = true;
                 if self.line_has_token {
                     self.line_has_token = false;
-                    return Token { kind: T::Newline, start: start as u32, end: start as u32, first_on_line: false };
+                    return Token {
+                        kind: T::Newline,
+                        start: start as u32,
+                        end: start as u32,
+                        first_on_line: false,
+                    };
                 }
                 continue;
             }
@@ -439,7 +454,7 @@ impl<'s> Lexer<'s> {
         }
         let (kind, len) = match b {
             b'"' | b'\'' => {
-                let kind = self.string(false, false);
+                let kind = self.string(false);
                 return self.token(kind, start);
             }
             b'(' => (T::LParen, 1),
@@ -490,7 +505,11 @@ impl<'s> Lexer<'s> {
     }
 
     fn or_assign(&self, kind: T, len: usize) -> (T, usize) {
-        if self.peek(len) == b'=' { (T::AugAssign, len + 1) } else { (kind, len) }
+        if self.peek(len) == b'=' {
+            (T::AugAssign, len + 1)
+        } else {
+            (kind, len)
+        }
     }
 
     /// The operator of an [`T::AugAssign`] token.
@@ -519,13 +538,12 @@ impl<'s> Lexer<'s> {
         }
         let word = &self.src[start..self.pos];
         if word.len() <= 2 && self.pos < self.limit && matches!(self.src[self.pos], b'"' | b'\'') {
-            let mut raw = false;
             let mut bytes = false;
             let mut format = false;
             let mut prefix = true;
             for c in word {
                 match c.to_ascii_lowercase() {
-                    b'r' => raw = true,
+                    b'r' => {} // A backslash keeps a quote from closing a raw string too.
                     b'b' => bytes = true,
                     b'f' | b't' => format = true,
                     b'u' => {}
@@ -533,7 +551,7 @@ impl<'s> Lexer<'s> {
                 }
             }
             if prefix {
-                let kind = self.string(raw, format);
+                let kind = self.string(format);
                 let kind = if bytes { T::Bytes } else { kind };
                 return self.token(kind, start);
             }
@@ -545,7 +563,9 @@ impl<'s> Lexer<'s> {
     fn number(&mut self) -> Token {
         let start = self.pos;
         let mut kind = T::Int;
-        if self.src[start] == b'0' && matches!(self.peek(1), b'x' | b'X' | b'o' | b'O' | b'b' | b'B') {
+        if self.src[start] == b'0'
+            && matches!(self.peek(1), b'x' | b'X' | b'o' | b'O' | b'b' | b'B')
+        {
             self.pos += 2;
             while self.peek(0).is_ascii_hexdigit() || self.peek(0) == b'_' {
                 self.pos += 1;
@@ -582,12 +602,11 @@ impl<'s> Lexer<'s> {
     }
 
     /// From the opening quote to after the closing one.
-    fn string(&mut self, raw: bool, format: bool) -> T {
+    fn string(&mut self, format: bool) -> T {
         let kind = if format { T::FStr } else { T::Str };
         let quote = self.src[self.pos];
         let triple = self.peek(1) == quote && self.peek(2) == quote;
         self.pos += if triple { 3 } else { 1 };
-        let _ = raw; // A backslash keeps a quote from closing the string in raw strings too.
         while self.pos < self.limit {
             let b = self.src[self.pos];
             if b == b'\\' {
@@ -657,8 +676,8 @@ impl<'s> Lexer<'s> {
                 b':' if depth == 1 => in_spec = true,
                 b'\n' | b'\r' if !triple => break,
                 b'"' | b'\'' => {
-                    let closes = b == quote
-                        && (!triple || (self.peek(1) == quote && self.peek(2) == quote));
+                    let closes =
+                        b == quote && (!triple || (self.peek(1) == quote && self.peek(2) == quote));
                     if closes && (in_spec || !self.nested_string_closes(b)) {
                         return false;
                     }
@@ -689,7 +708,8 @@ impl<'s> Lexer<'s> {
     fn nested_string_closes(&self, quote: u8) -> bool {
         let mut p = self.pos + 1;
         let mut closed = false;
-        while p < self.limit {
+        let end = self.limit.min(p + LOOKAHEAD_MAX);
+        while p < end {
             match self.src[p] {
                 b'\n' | b'\r' => return false,
                 b'}' if closed => return true,

@@ -24,7 +24,10 @@ impl Parser<'_> {
     fn push(&mut self, kind: StmtKind, start: u32) -> StmtId {
         let id = StmtId(self.ast.stmts.len() as u32);
         let end = self.prev_end.max(start);
-        self.ast.stmts.push(Stmt { kind, span: Span { start, end } });
+        self.ast.stmts.push(Stmt {
+            kind,
+            span: Span { start, end },
+        });
         id
     }
 
@@ -88,7 +91,10 @@ impl Parser<'_> {
             p += 1;
         }
         let next = bytes.get(p).copied().unwrap_or(b'\n');
-        if matches!(next, b'=' | b'.' | b',' | b')' | b']' | b'}' | b':' | b';' | b'\n' | b'\r' | b'#') {
+        if matches!(
+            next,
+            b'=' | b'.' | b',' | b')' | b']' | b'}' | b':' | b';' | b'\n' | b'\r' | b'#'
+        ) {
             return false;
         }
         self.lx.line_ends_with_colon()
@@ -133,18 +139,30 @@ impl Parser<'_> {
             }
             T::KwRaise => {
                 self.advance();
-                let exception = if self.starts_expression() { self.test() } else { ExprId::NONE };
+                let exception = if self.starts_expression() {
+                    self.test()
+                } else {
+                    ExprId::NONE
+                };
                 if self.at(T::Comma) {
                     // Python 2: raise E, value
                     self.error("expected the end of the statement");
                 }
-                let cause = if self.eat(T::KwFrom) { self.test() } else { ExprId::NONE };
+                let cause = if self.eat(T::KwFrom) {
+                    self.test()
+                } else {
+                    ExprId::NONE
+                };
                 StmtKind::Raise { exception, cause }
             }
             T::KwAssert => {
                 self.advance();
                 let test = self.test();
-                let message = if self.eat(T::Comma) { self.test() } else { ExprId::NONE };
+                let message = if self.eat(T::Comma) {
+                    self.test()
+                } else {
+                    ExprId::NONE
+                };
                 StmtKind::Assert { test, message }
             }
             T::KwDel => {
@@ -175,7 +193,11 @@ impl Parser<'_> {
     }
 
     fn optional_list(&mut self) -> ExprId {
-        if self.starts_expression() { self.expression_list() } else { ExprId::NONE }
+        if self.starts_expression() {
+            self.expression_list()
+        } else {
+            ExprId::NONE
+        }
     }
 
     fn declared_names(&mut self) -> Run {
@@ -213,7 +235,11 @@ impl Parser<'_> {
         let type_params = self.type_parameters();
         self.expect(T::Assign, "expected '='");
         let value = self.test();
-        StmtKind::TypeAlias { name, value, type_params }
+        StmtKind::TypeAlias {
+            name,
+            value,
+            type_params,
+        }
     }
 
     fn expression_statement(&mut self) -> StmtKind {
@@ -234,14 +260,26 @@ impl Parser<'_> {
             T::Colon if self.is_annotatable(first) => {
                 self.advance();
                 let annotation = self.star_or_named();
-                let value = if self.eat(T::Assign) { self.expression_list() } else { ExprId::NONE };
-                StmtKind::AnnAssign { target: first, annotation, value }
+                let value = if self.eat(T::Assign) {
+                    self.expression_list()
+                } else {
+                    ExprId::NONE
+                };
+                StmtKind::AnnAssign {
+                    target: first,
+                    annotation,
+                    value,
+                }
             }
             T::AugAssign => {
                 let op = self.lx.aug_op(self.tok);
                 self.advance();
                 let value = self.expression_list();
-                StmtKind::AugAssign { target: first, op, value }
+                StmtKind::AugAssign {
+                    target: first,
+                    op,
+                    value,
+                }
             }
             _ => StmtKind::Expr(first),
         }
@@ -301,7 +339,12 @@ impl Parser<'_> {
                 break;
             }
             let (as_name, as_start) = self.as_name();
-            names.push(Alias { name, name_start, as_name, as_start });
+            names.push(Alias {
+                name,
+                name_start,
+                as_name,
+                as_start,
+            });
             if !self.eat(T::Comma) {
                 break;
             }
@@ -326,7 +369,10 @@ impl Parser<'_> {
         let mut names: SmallVec<[Alias; 8]> = SmallVec::new();
         let mut star = false;
         if self.at(T::Cursor) {
-            self.record_cursor(CursorSite::FromModule { level, dotted: module });
+            self.record_cursor(CursorSite::FromModule {
+                level,
+                dotted: module,
+            });
             self.advance();
         } else if self.expect(T::KwImport, "expected 'import'") {
             let parenthesised = self.eat(T::LParen);
@@ -346,7 +392,12 @@ impl Parser<'_> {
                         let (name, name_start) = (self.name_of(self.tok), self.tok.start);
                         self.advance();
                         let (as_name, as_start) = self.as_name();
-                        names.push(Alias { name, name_start, as_name, as_start });
+                        names.push(Alias {
+                            name,
+                            name_start,
+                            as_name,
+                            as_start,
+                        });
                     }
                     _ => {
                         if names.is_empty() || !parenthesised {
@@ -365,7 +416,13 @@ impl Parser<'_> {
         }
         let names = run(&mut self.ast.aliases, &names);
         let from = self.ast.imports_from.len() as u32;
-        self.ast.imports_from.push(ImportFrom { module, module_start, level, names, star });
+        self.ast.imports_from.push(ImportFrom {
+            module,
+            module_start,
+            level,
+            names,
+            star,
+        });
         StmtKind::ImportFrom { from }
     }
 
@@ -438,11 +495,19 @@ impl Parser<'_> {
 
     fn branch(&self, test: ExprId, body: Run, start: u32) -> Branch {
         let end = self.prev_end.max(start);
-        Branch { test, body, span: Span { start, end } }
+        Branch {
+            test,
+            body,
+            span: Span { start, end },
+        }
     }
 
     fn optional_else(&mut self) -> Run {
-        if self.eat(T::KwElse) { self.block() } else { Run::default() }
+        if self.eat(T::KwElse) {
+            self.block()
+        } else {
+            Run::default()
+        }
     }
 
     fn while_statement(&mut self, out: &mut Stmts) {
@@ -458,11 +523,21 @@ impl Parser<'_> {
         let start = self.tok.start;
         self.advance();
         let target = self.targets();
-        let iter = if self.expect(T::KwIn, "expected 'in'") { self.expression_list() } else { self.missing() };
+        let iter = if self.expect(T::KwIn, "expected 'in'") {
+            self.expression_list()
+        } else {
+            self.missing()
+        };
         let body = self.block();
         let orelse = self.optional_else();
         let node = self.ast.fors.len() as u32;
-        self.ast.fors.push(For { target, iter, body, orelse, is_async });
+        self.ast.fors.push(For {
+            target,
+            iter,
+            body,
+            orelse,
+            is_async,
+        });
         out.push(self.push(StmtKind::For { node }, start));
     }
 
@@ -479,11 +554,25 @@ impl Parser<'_> {
                 T::KwExcept => {
                     self.advance();
                     let is_star = self.eat(T::Star);
-                    let kind = if self.starts_expression() { self.expression_list() } else { ExprId::NONE };
+                    let kind = if self.starts_expression() {
+                        self.expression_list()
+                    } else {
+                        ExprId::NONE
+                    };
                     let (name, name_start) = self.as_name();
                     let body = self.block();
-                    let span = Span { start: part, end: self.prev_end.max(part) };
-                    handlers.push(Handler { kind, name, name_start, body, span, is_star });
+                    let span = Span {
+                        start: part,
+                        end: self.prev_end.max(part),
+                    };
+                    handlers.push(Handler {
+                        kind,
+                        name,
+                        name_start,
+                        body,
+                        span,
+                        is_star,
+                    });
                 }
                 T::KwElse => {
                     self.advance();
@@ -498,7 +587,12 @@ impl Parser<'_> {
         }
         let handlers = run(&mut self.ast.handlers, &handlers);
         let node = self.ast.tries.len() as u32;
-        self.ast.tries.push(Try { body, handlers, orelse, finally });
+        self.ast.tries.push(Try {
+            body,
+            handlers,
+            orelse,
+            finally,
+        });
         out.push(self.push(StmtKind::Try { node }, start));
     }
 
@@ -531,7 +625,14 @@ impl Parser<'_> {
         }
         let items = run(&mut self.ast.with_items, &items);
         let body = self.block();
-        out.push(self.push(StmtKind::With { items, body, is_async }, start));
+        out.push(self.push(
+            StmtKind::With {
+                items,
+                body,
+                is_async,
+            },
+            start,
+        ));
     }
 
     /// `with (a as b, c as d):` and `with (a, b):`, not `with (a, b).c:` or `with (a):`.
@@ -576,10 +677,22 @@ impl Parser<'_> {
                 let case_start = self.tok.start;
                 self.advance();
                 let pattern = self.case_pattern();
-                let guard = if self.eat(T::KwIf) { self.named() } else { ExprId::NONE };
+                let guard = if self.eat(T::KwIf) {
+                    self.named()
+                } else {
+                    ExprId::NONE
+                };
                 let body = self.block();
-                let span = Span { start: case_start, end: self.prev_end.max(case_start) };
-                cases.push(Case { pattern, guard, body, span });
+                let span = Span {
+                    start: case_start,
+                    end: self.prev_end.max(case_start),
+                };
+                cases.push(Case {
+                    pattern,
+                    guard,
+                    body,
+                    span,
+                });
             }
             self.eat(T::Dedent);
         }
@@ -636,7 +749,11 @@ impl Parser<'_> {
             params = self.parameters(T::RParen, true);
             self.expect(T::RParen, "expected ')'");
         }
-        let returns = if self.eat(T::Arrow) { self.expression_list() } else { ExprId::NONE };
+        let returns = if self.eat(T::Arrow) {
+            self.expression_list()
+        } else {
+            ExprId::NONE
+        };
         // The function exists before its body: the body may define functions of its own.
         let id = FuncId(self.ast.functions.len() as u32);
         self.ast.functions.push(Function {
@@ -668,7 +785,10 @@ impl Parser<'_> {
         function.body = body;
         function.docstring = docstring;
         function.is_generator = is_generator;
-        function.exprs = Run { start: first_expr, len: n_exprs - first_expr };
+        function.exprs = Run {
+            start: first_expr,
+            len: n_exprs - first_expr,
+        };
         self.push(StmtKind::Function(id), start)
     }
 
@@ -713,7 +833,10 @@ impl Parser<'_> {
         class.span.end = end;
         class.body = body;
         class.docstring = docstring;
-        class.exprs = Run { start: first_expr, len: n_exprs - first_expr };
+        class.exprs = Run {
+            start: first_expr,
+            len: n_exprs - first_expr,
+        };
         self.push(StmtKind::Class(id), start)
     }
 }
