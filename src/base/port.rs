@@ -121,14 +121,7 @@ pub struct Candidate {
 impl Candidate {
     /// A candidate of which only the name, its kind and its origin are known.
     pub fn new(name: impl Into<Arc<str>>, kind: CandidateKind, origin: Origin) -> Self {
-        Self {
-            name: name.into(),
-            kind,
-            origin,
-            defined_at: None,
-            signature: None,
-            ty: None,
-        }
+        Self { name: name.into(), kind, origin, defined_at: None, signature: None, ty: None }
     }
 }
 
@@ -146,22 +139,12 @@ pub struct Candidates {
 impl Candidates {
     /// No knowledge, with the reason.
     pub fn unknown(start_byte: usize, reason: impl Into<Arc<str>>) -> Self {
-        Self {
-            answer: Answer::Unknown,
-            names: Vec::new(),
-            start_byte,
-            reason: Some(reason.into()),
-        }
+        Self { answer: Answer::Unknown, names: Vec::new(), start_byte, reason: Some(reason.into()) }
     }
 
     /// The deadline passed.
     pub fn timed_out(start_byte: usize) -> Self {
-        Self {
-            answer: Answer::TimedOut,
-            names: Vec::new(),
-            start_byte,
-            reason: None,
-        }
+        Self { answer: Answer::TimedOut, names: Vec::new(), start_byte, reason: None }
     }
 }
 

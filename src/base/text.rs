@@ -64,10 +64,7 @@ impl LineIndex {
     /// # Errors
     /// When the line or column does not exist.
     pub fn offset(&self, text: &str, at: LineCol) -> Result<usize, PositionError> {
-        let no_line = PositionError::NoSuchLine {
-            line: at.line,
-            n_lines: self.n_lines(),
-        };
+        let no_line = PositionError::NoSuchLine { line: at.line, n_lines: self.n_lines() };
         let line_idx = at.line.checked_sub(1).ok_or(no_line)? as usize;
         if line_idx >= self.starts.len() {
             return Err(no_line);
@@ -76,16 +73,9 @@ impl LineIndex {
         let n_chars = line.chars().count();
         let col_max = u32::try_from(n_chars).unwrap_or(u32::MAX).saturating_add(1);
         if at.col == 0 || at.col > col_max {
-            return Err(PositionError::NoSuchColumn {
-                line: at.line,
-                col: at.col,
-                col_max,
-            });
+            return Err(PositionError::NoSuchColumn { line: at.line, col: at.col, col_max });
         }
-        let within = line
-            .char_indices()
-            .nth(at.col as usize - 1)
-            .map_or(line.len(), |(i, _)| i);
+        let within = line.char_indices().nth(at.col as usize - 1).map_or(line.len(), |(i, _)| i);
         Ok(self.starts[line_idx] + within)
     }
 
@@ -97,10 +87,7 @@ impl LineIndex {
         }
         let line_idx = self.starts.partition_point(|&s| s <= offset) - 1;
         let col = text[self.starts[line_idx]..offset].chars().count();
-        LineCol {
-            line: line_idx as u32 + 1,
-            col: u32::try_from(col).unwrap_or(u32::MAX - 1) + 1,
-        }
+        LineCol { line: line_idx as u32 + 1, col: u32::try_from(col).unwrap_or(u32::MAX - 1) + 1 }
     }
 }
 
@@ -117,10 +104,7 @@ mod tests {
         let at = index.position(text, dot);
         assert_eq!(at, LineCol { line: 1, col: 12 });
         assert_eq!(index.offset(text, at), Ok(dot));
-        assert_eq!(
-            index.offset(text, LineCol { line: 3, col: 1 }),
-            Ok(text.find('c').expect("c"))
-        );
+        assert_eq!(index.offset(text, LineCol { line: 3, col: 1 }), Ok(text.find('c').expect("c")));
     }
 
     #[test]
@@ -128,11 +112,7 @@ mod tests {
         let index = LineIndex::new("ab\n");
         assert_eq!(
             index.offset("ab\n", LineCol { line: 1, col: 9 }),
-            Err(PositionError::NoSuchColumn {
-                line: 1,
-                col: 9,
-                col_max: 3
-            })
+            Err(PositionError::NoSuchColumn { line: 1, col: 9, col_max: 3 })
         );
         assert!(index.offset("ab\n", LineCol { line: 7, col: 1 }).is_err());
         assert!(index.offset("ab\n", LineCol { line: 0, col: 1 }).is_err());

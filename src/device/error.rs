@@ -10,28 +10,11 @@ use crate::base::DType;
 #[non_exhaustive]
 pub enum DeviceError {
     #[error("the {device} backend cannot use {what} of type {dtype}; it supports {supported}")]
-    UnsupportedType {
-        device: &'static str,
-        what: String,
-        dtype: DType,
-        supported: &'static str,
-    },
+    UnsupportedType { device: &'static str, what: String, dtype: DType, supported: &'static str },
     #[error("the {device} backend cannot use {what}: {problem}")]
-    UnsupportedShape {
-        device: &'static str,
-        what: String,
-        problem: String,
-    },
+    UnsupportedShape { device: &'static str, what: String, problem: String },
     #[error("out of memory on {device}: {need_bytes} bytes needed for {what}, {free_bytes} free")]
-    OutOfMemory {
-        device: &'static str,
-        what: String,
-        need_bytes: u64,
-        free_bytes: u64,
-    },
+    OutOfMemory { device: &'static str, what: String, need_bytes: u64, free_bytes: u64 },
     #[error("the {device} device was lost: {problem}; restart to use it again")]
-    Lost {
-        device: &'static str,
-        problem: String,
-    },
+    Lost { device: &'static str, problem: String },
 }

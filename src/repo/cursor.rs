@@ -48,14 +48,13 @@ impl Place<'_> {
         match cursor.site {
             CursorSite::Literal => self.unknown("in a string, comment or number"),
             CursorSite::Definition => self.unknown("a new name is being defined"),
-            CursorSite::Member {
-                value,
-                at_statement_start,
-            } => self.member(&cursor, value, at_statement_start),
+            CursorSite::Member { value, at_statement_start } => {
+                self.member(&cursor, value, at_statement_start)
+            }
             CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
-            CursorSite::FromModule { level, dotted } => self.from_module(level, dotted),
-            CursorSite::FromName { level, module } => self.from_name(level, module),
+            CursorSite::FromModule { level, dotted } => self.modules_below(level, dotted),
+            CursorSite::FromName { level, module } => self.names_of_module(level, module),
         }
     }
 
@@ -64,19 +63,11 @@ impl Place<'_> {
             Some(moved) if file.id != FileId::FRAGMENT => {
                 let moved_pos = moved.place(file.id, pos);
                 // The text as it is is that of the fragment's file.
-                if moved_pos == pos {
-                    file.position(pos)
-                } else {
-                    self.file.position(moved_pos)
-                }
+                if moved_pos == pos { file.position(pos) } else { self.file.position(moved_pos) }
             }
             _ => file.position(pos),
         };
-        DefinitionSite {
-            path: file.path.clone(),
-            line: at.line,
-            col: at.col,
-        }
+        DefinitionSite { path: file.path.clone(), line: at.line, col: at.col }
     }
 
     fn unknown(&self, reason: &str) -> Candidates {
@@ -149,9 +140,8 @@ impl Place<'_> {
             else {
                 return false;
             };
-            ast.handlers[ast.tries[node as usize].handlers.range()]
-                .iter()
-                .any(|h| match h.kind.some() {
+            ast.handlers[ast.tries[node as usize].handlers.range()].iter().any(|h| {
+                match h.kind.some() {
                     None => true,
                     Some(kind) => {
                         let names = match ast.kind(kind) {
@@ -165,7 +155,8 @@ impl Place<'_> {
                             )
                         })
                     }
-                })
+                }
+            })
         })
     }
 
@@ -188,12 +179,7 @@ impl Place<'_> {
             .map(|(name, member)| self.candidate(name, &member))
             .collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        self.limited(Candidates {
-            answer,
-            names,
-            start_byte: self.start,
-            reason: members.open,
-        })
+        self.limited(Candidates { answer, names, start_byte: self.start, reason: members.open })
     }
 
     /// May a name be written here, seen from what is typed already?
@@ -224,11 +210,8 @@ impl Place<'_> {
         let mut candidate = Candidate::new(name.as_str(), kind, Origin::Unknown);
         if let Some((file, pos)) = member.site {
             let file = self.world.file(file);
-            candidate.origin = if file.module_name == Name::BUILTINS {
-                Origin::Builtin
-            } else {
-                file.origin
-            };
+            candidate.origin =
+                if file.module_name == Name::BUILTINS { Origin::Builtin } else { file.origin };
             candidate.defined_at = Some(self.site(&file, pos));
             describe(&file, name, pos, &mut candidate);
         }
@@ -239,18 +222,8 @@ impl Place<'_> {
         let mut members = Members::default();
         if dotted == Name::EMPTY {
             let tops = &self.world.snapshot.modules.tops;
-            for name in tops
-                .iter()
-                .copied()
-                .chain(self.world.library().top_modules())
-            {
-                members.add(
-                    name,
-                    Member {
-                        kind: MemberKind::Module,
-                        site: None,
-                    },
-                );
+            for name in tops.iter().copied().chain(self.world.library().top_modules()) {
+                members.add(name, Member { kind: MemberKind::Module, site: None });
             }
             members.set_open(|| Arc::from("modules may be installed elsewhere"));
             return self.finish(members, |_| true);
@@ -264,13 +237,7 @@ impl Place<'_> {
         };
         let mut members = Members::default();
         for name in self.world.submodule_names(id) {
-            members.add(
-                name,
-                Member {
-                    kind: MemberKind::Module,
-                    site: None,
-                },
-            );
+            members.add(name, Member { kind: MemberKind::Module, site: None });
         }
         let module = self.world.module(id);
         if module.origin != Origin::Project {
@@ -280,7 +247,7 @@ impl Place<'_> {
         self.finish(members, |_| true)
     }
 
-    fn from_module(&self, level: u32, dotted: Name) -> Candidates {
+    fn modules_below(&self, level: u32, dotted: Name) -> Candidates {
         if level == 0 {
             return self.import_module(dotted);
         }
@@ -290,7 +257,7 @@ impl Place<'_> {
         }
     }
 
-    fn from_name(&self, level: u32, module: Name) -> Candidates {
+    fn names_of_module(&self, level: u32, module: Name) -> Candidates {
         let Some(full) = self.file.absolute(level, module) else {
             return self.unknown("a relative import above the top package");
         };
@@ -301,13 +268,7 @@ impl Place<'_> {
         self.world.module_members(id, &mut members);
         if self.world.module(id).is_package {
             for name in self.world.submodule_names(id) {
-                members.add(
-                    name,
-                    Member {
-                        kind: MemberKind::Module,
-                        site: None,
-                    },
-                );
+                members.add(name, Member { kind: MemberKind::Module, site: None });
             }
         }
         self.finish(members, |n| !n.is_dunder() || self.typed.starts_with("__"))
@@ -374,10 +335,7 @@ impl Place<'_> {
                     let len = all[i..].partition_point(|b| b.name == name);
                     let bindings = &all[i..i + len];
                     i += len;
-                    if innermost
-                        && !self
-                            .world
-                            .is_bound_at(&file, id, bindings, self.start as u32)
+                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
                     {
                         continue;
                     }
@@ -414,14 +372,10 @@ impl Place<'_> {
             offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
-        self.world
-            .module_members(self.world.library().builtins(), &mut builtins);
+        self.world.module_members(self.world.library().builtins(), &mut builtins);
         for (name, member) in builtins.names {
             if name.is_underscored()
-                && !matches!(
-                    name.as_str(),
-                    "__import__" | "__debug__" | "__build_class__"
-                )
+                && !matches!(name.as_str(), "__import__" | "__debug__" | "__build_class__")
             {
                 continue; // Type variables and attributes of the module, not names in scope.
             }
@@ -459,21 +413,13 @@ impl Place<'_> {
 fn describe(file: &File, name: Name, pos: u32, candidate: &mut Candidate) {
     let functions = &file.ast.functions;
     let at = functions.partition_point(|f| f.name_start < pos);
-    if let Some(function) = functions
-        .get(at)
-        .filter(|f| f.name_start == pos && f.name == name)
-    {
+    if let Some(function) = functions.get(at).filter(|f| f.name_start == pos && f.name == name) {
         let is_property = candidate.kind == CandidateKind::Property;
         if is_property {
-            candidate.ty = function
-                .returns
-                .some()
-                .map(|r| one_line(file.slice(file.ast.expr(r).span)));
+            candidate.ty =
+                function.returns.some().map(|r| one_line(file.slice(file.ast.expr(r).span)));
         } else {
-            let header = file.slice(Span {
-                start: pos,
-                end: function.header_end,
-            });
+            let header = file.slice(Span { start: pos, end: function.header_end });
             candidate.signature = Some(one_line(header.trim_end().trim_end_matches(':')));
         }
         return;
@@ -492,14 +438,7 @@ fn one_line(text: &str) -> Arc<str> {
         return Arc::from(text);
     }
     let words: Vec<&str> = text.split_whitespace().collect();
-    Arc::from(
-        words
-            .join(" ")
-            .replace("( ", "(")
-            .replace(", )", ")")
-            .replace(",)", ")")
-            .as_str(),
-    )
+    Arc::from(words.join(" ").replace("( ", "(").replace(", )", ")").replace(",)", ")").as_str())
 }
 
 fn each_target_name(ast: &Ast, target: ExprId, visit: &mut dyn FnMut(Name, u32)) {

@@ -81,15 +81,11 @@ pub(crate) fn discover(choice: &PythonChoice, root: &Path) -> Environment {
             };
         }
         PythonChoice::Path(path) => path.clone(),
-        PythonChoice::Active => [
-            ".venv/bin/python",
-            "venv/bin/python",
-            ".venv/Scripts/python.exe",
-        ]
-        .iter()
-        .map(|p| root.join(p))
-        .find(|p| p.is_file())
-        .unwrap_or_else(|| PathBuf::from("python3")),
+        PythonChoice::Active => [".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe"]
+            .iter()
+            .map(|p| root.join(p))
+            .find(|p| p.is_file())
+            .unwrap_or_else(|| PathBuf::from("python3")),
     };
     match ask(&program) {
         Ok(reply) => from_reply(&program, reply),
@@ -131,9 +127,7 @@ fn ask(program: &Path) -> Result<Reply, String> {
     if !status.success() {
         return Err(format!("ended with {status}"));
     }
-    let text = reader
-        .join()
-        .map_err(|_| "its answer could not be read".to_owned())?;
+    let text = reader.join().map_err(|_| "its answer could not be read".to_owned())?;
     serde_json::from_slice(&text).map_err(|e| format!("its answer is not what was asked for: {e}"))
 }
 
@@ -171,9 +165,7 @@ fn from_reply(program: &Path, reply: Reply) -> Environment {
         for path in reply.site {
             add(path);
         }
-        add(PathBuf::from(format!(
-            "/usr/local/lib/python{major}.{minor}/dist-packages"
-        )));
+        add(PathBuf::from(format!("/usr/local/lib/python{major}.{minor}/dist-packages")));
         add(PathBuf::from("/usr/lib/python3/dist-packages"));
     }
     let more: Vec<PathBuf> = packages.iter().flat_map(|p| path_files(p)).collect();

@@ -14,10 +14,7 @@ pub enum RepoError {
     #[error("no Python file below {path}; give the root of a Python project or its source roots", path = path.display())]
     NoPython { path: PathBuf },
     #[error("no symbol {symbol}; {}", nearest_text(nearest))]
-    NoSuchSymbol {
-        symbol: String,
-        nearest: Vec<String>,
-    },
+    NoSuchSymbol { symbol: String, nearest: Vec<String> },
     #[error("{symbol} does not name a function: write it as package.module:Class.method")]
     BadSymbol { symbol: String },
     #[error("{path} is not part of the project: {reason}", path = path.display())]

@@ -6,8 +6,9 @@
 use super::infer::FileRelations;
 use super::name::Name;
 use super::scope::{self, ScopeId, Scopes};
-use super::syntax::{self, Ast, ClassId, Hole, Region};
+use super::syntax::{self, Ast, ClassId, ExprId, ExprKind, Hole, Region};
 use crate::base::{LineCol, LineIndex, Origin};
+use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +17,7 @@ const LIBRARY: u32 = 1 << 31;
 
 /// A file of a snapshot or of the library.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FileId(pub(crate) u32);
+pub(crate) struct FileId(pub(crate) u32);
 
 impl FileId {
     /// The function being written, which is parsed apart from its file.
@@ -35,7 +36,7 @@ impl FileId {
 
 /// A module of a snapshot or of the library.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ModuleId(pub(crate) u32);
+pub(crate) struct ModuleId(pub(crate) u32);
 
 impl ModuleId {
     pub(crate) fn library(index: usize) -> Self {
@@ -81,6 +82,7 @@ pub(crate) struct File {
     pub(crate) parent: Option<(FileId, ScopeId)>,
     lines: OnceLock<LineIndex>,
     relations: OnceLock<FileRelations>,
+    calls: OnceLock<FxHashMap<Name, Vec<ExprId>>>,
 }
 
 /// What a file is called, before it is analysed.
@@ -98,10 +100,7 @@ pub(crate) struct FileHead {
 impl File {
     /// Parse and index `text`, with the cursor in it when there is a hole.
     pub(crate) fn analyse(head: FileHead, text: Arc<str>, hole: Option<Hole>) -> Self {
-        let region = Region {
-            hole,
-            ..Region::whole(&text)
-        };
+        let region = Region { hole, ..Region::whole(&text) };
         Self::analyse_region(head, text, &region, None, None)
     }
 
@@ -129,6 +128,7 @@ impl File {
             parent,
             lines: OnceLock::new(),
             relations: OnceLock::new(),
+            calls: OnceLock::new(),
         }
     }
 
@@ -151,6 +151,25 @@ impl File {
 
     pub(crate) fn relations(&self) -> &FileRelations {
         self.relations.get_or_init(|| FileRelations::of(self))
+    }
+
+    /// Calls of something with this name (`name(…)` and `x.name(…)`).
+    pub(crate) fn calls_of(&self, name: Name) -> &[ExprId] {
+        let calls = self.calls.get_or_init(|| {
+            let mut calls: FxHashMap<Name, Vec<ExprId>> = FxHashMap::default();
+            for (i, expr) in self.ast.exprs.iter().enumerate() {
+                if let ExprKind::Call { func, args } = expr.kind
+                    && !args.is_empty()
+                    && func != ExprId::NONE
+                    && let ExprKind::Name(name) | ExprKind::Attribute { name, .. } =
+                        self.ast.kind(func)
+                {
+                    calls.entry(name).or_default().push(ExprId(i as u32));
+                }
+            }
+            calls
+        });
+        calls.get(&name).map_or(&[], Vec::as_slice)
     }
 
     /// Does some import statement of this file load a module?

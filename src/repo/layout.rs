@@ -27,22 +27,15 @@ pub(crate) fn scan(root: &Path, given: Option<&[PathBuf]>) -> Layout {
     let mut project_dirs = walk(root, &mut layout);
     layout.files.sort();
     let mut roots: Vec<PathBuf> = match given {
-        Some(given) => given
-            .iter()
-            .map(|g| root.join(g))
-            .map(|g| g.canonicalize().unwrap_or(g))
-            .collect(),
+        Some(given) => {
+            given.iter().map(|g| root.join(g)).map(|g| g.canonicalize().unwrap_or(g)).collect()
+        }
         None => {
             project_dirs.push(root.to_path_buf());
             project_dirs.iter().flat_map(|d| roots_of(d)).collect()
         }
     };
-    roots.sort_by(|a, b| {
-        b.components()
-            .count()
-            .cmp(&a.components().count())
-            .then(a.cmp(b))
-    });
+    roots.sort_by(|a, b| b.components().count().cmp(&a.components().count()).then(a.cmp(b)));
     roots.dedup();
     layout.roots = roots;
     layout
@@ -59,9 +52,7 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
             Err(e) => {
                 layout.skipped.push(Skipped {
                     path: dir,
-                    reason: SkipReason::Unreadable {
-                        reason: e.to_string(),
-                    },
+                    reason: SkipReason::Unreadable { reason: e.to_string() },
                 });
                 continue;
             }
@@ -69,9 +60,7 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
         if !seen.insert(canonical) {
             layout.skipped.push(Skipped {
                 path: dir,
-                reason: SkipReason::Link {
-                    reason: "its folder is read already",
-                },
+                reason: SkipReason::Link { reason: "its folder is read already" },
             });
             continue;
         }
@@ -80,9 +69,7 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
             Err(e) => {
                 layout.skipped.push(Skipped {
                     path: dir,
-                    reason: SkipReason::Unreadable {
-                        reason: e.to_string(),
-                    },
+                    reason: SkipReason::Unreadable { reason: e.to_string() },
                 });
                 continue;
             }
@@ -91,10 +78,7 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
         for entry in entries.flatten() {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else {
-                layout.skipped.push(Skipped {
-                    path,
-                    reason: SkipReason::Vanished,
-                });
+                layout.skipped.push(Skipped { path, reason: SkipReason::Vanished });
                 continue;
             };
             let name = entry.file_name();
@@ -115,16 +99,11 @@ fn walk(root: &Path, layout: &mut Layout) -> Vec<PathBuf> {
                 continue;
             }
             if !kind.is_file() {
-                layout.skipped.push(Skipped {
-                    path,
-                    reason: SkipReason::NotAFile,
-                });
+                layout.skipped.push(Skipped { path, reason: SkipReason::NotAFile });
             } else if layout.files.len() >= PYTHON_FILES_MAX {
                 layout.skipped.push(Skipped {
                     path,
-                    reason: SkipReason::TooManyFiles {
-                        n_max: PYTHON_FILES_MAX,
-                    },
+                    reason: SkipReason::TooManyFiles { n_max: PYTHON_FILES_MAX },
                 });
                 return projects;
             } else {
@@ -153,20 +132,15 @@ fn follow(
     };
     if target.is_err() {
         if is_python {
-            layout.skipped.push(Skipped {
-                path,
-                reason: SkipReason::Link {
-                    reason: "leads nowhere",
-                },
-            });
+            layout
+                .skipped
+                .push(Skipped { path, reason: SkipReason::Link { reason: "leads nowhere" } });
         }
     } else if is_dir {
         if !inside {
             layout.skipped.push(Skipped {
                 path,
-                reason: SkipReason::Link {
-                    reason: "leads out of the project",
-                },
+                reason: SkipReason::Link { reason: "leads out of the project" },
             });
         } else if !is_left_out(&path, name) {
             stack.insert(0, path); // After every real folder, so that a module keeps its real name.
@@ -174,10 +148,7 @@ fn follow(
     } else if is_python && is_file {
         layout.files.push(path);
     } else if is_python {
-        layout.skipped.push(Skipped {
-            path,
-            reason: SkipReason::NotAFile,
-        });
+        layout.skipped.push(Skipped { path, reason: SkipReason::NotAFile });
     }
 }
 
@@ -206,10 +177,7 @@ fn roots_of(dir: &Path) -> Vec<PathBuf> {
     }
     roots.push(top);
     roots.retain(|r| r.is_dir());
-    roots
-        .into_iter()
-        .map(|r| r.canonicalize().unwrap_or(r))
-        .collect()
+    roots.into_iter().map(|r| r.canonicalize().unwrap_or(r)).collect()
 }
 
 fn is_package(dir: &Path) -> bool {
@@ -231,11 +199,7 @@ fn configured(dir: &Path) -> Vec<PathBuf> {
             roots.push(dir.join(found));
         }
         if let Some(toml::Value::Array(list)) = at(&["poetry", "packages"]) {
-            roots.extend(
-                list.iter()
-                    .filter_map(|v| v.get("from")?.as_str())
-                    .map(|s| dir.join(s)),
-            );
+            roots.extend(list.iter().filter_map(|v| v.get("from")?.as_str()).map(|s| dir.join(s)));
         }
         if let Some(toml::Value::Array(list)) =
             at(&["hatch", "build", "targets", "wheel", "packages"])
@@ -280,14 +244,10 @@ fn setup_cfg_roots(text: &str) -> Vec<String> {
 pub(crate) fn module_name(path: &Path, roots: &[PathBuf]) -> Option<(String, bool)> {
     let root = roots.iter().find(|r| path.starts_with(r))?;
     let relative = path.strip_prefix(root).ok()?;
-    let mut parts: Vec<String> = relative
-        .iter()
-        .map(|c| c.to_string_lossy().into_owned())
-        .collect();
+    let mut parts: Vec<String> =
+        relative.iter().map(|c| c.to_string_lossy().into_owned()).collect();
     let file = parts.pop()?;
-    let stem = file
-        .strip_suffix(".pyi")
-        .or_else(|| file.strip_suffix(".py"))?;
+    let stem = file.strip_suffix(".pyi").or_else(|| file.strip_suffix(".py"))?;
     let is_package = stem == "__init__";
     if !is_package {
         parts.push(stem.to_owned());
@@ -314,10 +274,7 @@ mod tests {
         assert_eq!(name("/p/src/a/b.py"), Some(("a.b".to_owned(), false)));
         assert_eq!(name("/p/src/a/__init__.pyi"), Some(("a".to_owned(), true)));
         assert_eq!(name("/p/tests/t.py"), Some(("tests.t".to_owned(), false)));
-        assert_eq!(
-            name("/p/src/a-stubs/b.pyi"),
-            Some(("a.b".to_owned(), false))
-        );
+        assert_eq!(name("/p/src/a-stubs/b.pyi"), Some(("a.b".to_owned(), false)));
         assert_eq!(name("/q/x.py"), None);
     }
 
@@ -327,9 +284,6 @@ mod tests {
             setup_cfg_roots("[options]\npackage_dir =\n    = lib\npackages = find:\n"),
             ["lib"]
         );
-        assert_eq!(
-            setup_cfg_roots("[options.packages.find]\nwhere = src\n"),
-            ["src"]
-        );
+        assert_eq!(setup_cfg_roots("[options.packages.find]\nwhere = src\n"), ["src"]);
     }
 }

@@ -68,16 +68,9 @@ impl Library {
             Arc::new(File::analyse(head, Arc::from(text), None))
         };
         {
-            let state = library
-                .state
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner);
-            state
-                .files
-                .push(own_stub(0, "<builtins>", Name::BUILTINS, BUILTINS));
-            state
-                .files
-                .push(own_stub(1, "<support>", Name::TYPES, SUPPORT));
+            let state = library.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            state.files.push(own_stub(0, "<builtins>", Name::BUILTINS, BUILTINS));
+            state.files.push(own_stub(1, "<support>", Name::TYPES, SUPPORT));
             state.modules.push(Arc::new(Module {
                 name: Name::BUILTINS,
                 stub: Some(FileId::library(0)),
@@ -92,13 +85,8 @@ impl Library {
         {
             library.builtins = id;
         } else {
-            let state = library
-                .state
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner);
-            state
-                .by_name
-                .insert(Name::BUILTINS, Some(ModuleId::library(0)));
+            let state = library.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            state.by_name.insert(Name::BUILTINS, Some(ModuleId::library(0)));
         }
         library
     }
@@ -268,11 +256,7 @@ impl Library {
 
     /// Names of the modules in a module's folders.
     pub(crate) fn submodules(&self, module: &Module) -> Vec<Name> {
-        let mut names: Vec<Name> = module
-            .dirs
-            .iter()
-            .flat_map(|d| self.modules_in(d))
-            .collect();
+        let mut names: Vec<Name> = module.dirs.iter().flat_map(|d| self.modules_in(d)).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -281,12 +265,7 @@ impl Library {
     /// Names of all modules that could be imported first.
     pub(crate) fn top_modules(&self) -> Vec<Name> {
         let mut names: Vec<Name> = Vec::new();
-        for dir in self
-            .typeshed
-            .iter()
-            .chain(&self.stdlib)
-            .chain(&self.packages)
-        {
+        for dir in self.typeshed.iter().chain(&self.stdlib).chain(&self.packages) {
             names.extend(self.modules_in(dir));
         }
         names.extend(self.builtin_modules.iter().map(|m| Name::new(m)));
@@ -324,9 +303,7 @@ impl Library {
             }
         }
         let names = Arc::new(names);
-        self.write()
-            .listings
-            .insert(dir.to_path_buf(), names.clone());
+        self.write().listings.insert(dir.to_path_buf(), names.clone());
         names
     }
 
@@ -343,9 +320,7 @@ impl Library {
             is_stub: path.extension().is_some_and(|e| e == "pyi"),
             origin: module.origin,
         };
-        let file = source::read(path)
-            .ok()
-            .map(|text| File::analyse(head, text, None));
+        let file = source::read(path).ok().map(|text| File::analyse(head, text, None));
         let mut state = self.write();
         if let Some(&known) = state.by_path.get(path) {
             return known; // Another thread was first.
@@ -363,10 +338,7 @@ impl Library {
 
 /// The module that an entry of a folder is: `a.py`, `a.pyi`, an extension module, or a folder.
 fn module_stem(entry: &str) -> Option<&str> {
-    if let Some(stem) = entry
-        .strip_suffix(".py")
-        .or_else(|| entry.strip_suffix(".pyi"))
-    {
+    if let Some(stem) = entry.strip_suffix(".py").or_else(|| entry.strip_suffix(".pyi")) {
         return Some(stem);
     }
     if entry.ends_with(".so") || entry.ends_with(".pyd") {

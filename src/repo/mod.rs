@@ -20,6 +20,9 @@ mod source;
 mod symbol;
 mod syntax;
 
+#[cfg(test)]
+mod tests;
+
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};
 pub use error::{RepoError, SkipReason, Skipped};

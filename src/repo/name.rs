@@ -14,7 +14,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 /// An interned identifier (or dotted module name).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(u32);
+pub(crate) struct Name(u32);
 
 #[derive(Default)]
 struct Table {
@@ -45,7 +45,7 @@ static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(|| {
 
 impl Name {
     /// The name of an identifier as written; normalises when it is not plain ASCII.
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         if !text.is_ascii() && is_nfkc_quick(text.chars()) != IsNormalized::Yes {
             let normal: String = text.nfkc().collect();
             return Self::plain(&normal);
@@ -57,42 +57,36 @@ impl Name {
         if let Some(found) = Self::lookup(text) {
             return found;
         }
-        let mut table = TABLE
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut table = TABLE.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         Self(table.insert(text))
     }
 
     /// The name of normalised text, if anything was ever called that.
-    pub fn lookup(text: &str) -> Option<Self> {
-        let table = TABLE
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(crate) fn lookup(text: &str) -> Option<Self> {
+        let table = TABLE.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         table.by_text.get(text).map(|&id| Self(id))
     }
 
     /// The text.
-    pub fn as_str(self) -> &'static str {
-        let table = TABLE
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(crate) fn as_str(self) -> &'static str {
+        let table = TABLE.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         table.texts[self.0 as usize]
     }
 
     /// `__name__`: begins and ends with two underscores.
-    pub fn is_dunder(self) -> bool {
+    pub(crate) fn is_dunder(self) -> bool {
         let s = self.as_str();
         s.len() > 4 && s.starts_with("__") && s.ends_with("__")
     }
 
     /// `__name`: mangled by Python inside a class body.
-    pub fn is_mangled(self) -> bool {
+    pub(crate) fn is_mangled(self) -> bool {
         let s = self.as_str();
         s.starts_with("__") && !s.ends_with("__")
     }
 
     /// Not exported by a star import without `__all__`.
-    pub fn is_underscored(self) -> bool {
+    pub(crate) fn is_underscored(self) -> bool {
         self.as_str().starts_with('_')
     }
 }

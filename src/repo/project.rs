@@ -103,10 +103,7 @@ impl ModuleTable {
         match name.as_str().rsplit_once('.') {
             Some((parent, last)) => {
                 let parent = self.enter(Name::new(parent), true);
-                self.children
-                    .entry(parent)
-                    .or_default()
-                    .push(Name::new(last));
+                self.children.entry(parent).or_default().push(Name::new(last));
             }
             None => self.tops.push(name),
         }
@@ -119,11 +116,7 @@ impl ModuleTable {
         }
         let id = self.enter(file.module_name, file.is_package);
         let module = &mut self.entries[id.0 as usize];
-        let slot = if file.is_stub {
-            &mut module.stub
-        } else {
-            &mut module.source
-        };
+        let slot = if file.is_stub { &mut module.stub } else { &mut module.source };
         // A package and a module of the same name: the package wins, as in Python.
         if slot.is_none() || file.is_package {
             *slot = Some(file.id);
@@ -134,7 +127,6 @@ impl ModuleTable {
 
 /// A Python project whose files are analysed.
 pub struct Project {
-    pub(crate) config: ProjectConfig,
     root: PathBuf,
     source_roots: Vec<PathBuf>,
     snapshot: RwLock<Arc<Snapshot>>,
@@ -147,14 +139,9 @@ impl Project {
     /// When the root cannot be read or holds no Python file.
     pub fn open(config: ProjectConfig) -> Result<(Self, IndexReport), RepoError> {
         let started = Instant::now();
-        let not_a_directory = |reason: String| RepoError::NotADirectory {
-            path: config.root.clone(),
-            reason,
-        };
-        let root = config
-            .root
-            .canonicalize()
-            .map_err(|e| not_a_directory(e.to_string()))?;
+        let not_a_directory =
+            |reason: String| RepoError::NotADirectory { path: config.root.clone(), reason };
+        let root = config.root.canonicalize().map_err(|e| not_a_directory(e.to_string()))?;
         if !root.is_dir() {
             return Err(not_a_directory("it is a file".to_owned()));
         }
@@ -207,12 +194,8 @@ impl Project {
             library,
         };
         report.elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
-        let project = Self {
-            config,
-            root,
-            source_roots: layout.roots,
-            snapshot: RwLock::new(Arc::new(snapshot)),
-        };
+        let project =
+            Self { root, source_roots: layout.roots, snapshot: RwLock::new(Arc::new(snapshot)) };
         Ok((project, report))
     }
 
@@ -226,10 +209,7 @@ impl Project {
 
     /// The project as it is now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Take over a file's text: its own when `text` is none (it is read again, or forgotten when it is
@@ -239,10 +219,7 @@ impl Project {
     /// When the file lies outside the project or cannot be used.
     pub fn update(&self, path: &Path, text: Option<String>) -> Result<(), RepoError> {
         let path = canonical(path);
-        let no_such = |reason: String| RepoError::NoSuchFile {
-            path: path.clone(),
-            reason,
-        };
+        let no_such = |reason: String| RepoError::NoSuchFile { path: path.clone(), reason };
         if !path.starts_with(&self.root) {
             return Err(no_such(format!("it lies outside {}", self.root.display())));
         }
@@ -254,10 +231,7 @@ impl Project {
                 Err(reason) => return Err(no_such(reason.to_string())),
             },
         };
-        let mut guard = self
-            .snapshot
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.snapshot.write().unwrap_or_else(PoisonError::into_inner);
         let old = &**guard;
         let mut files = old.files.clone();
         let id = old.by_path.get(&path).copied();
@@ -329,9 +303,7 @@ pub(crate) fn canonical(path: &Path) -> PathBuf {
 
 pub(crate) fn head(id: FileId, path: &Path, roots: &[PathBuf]) -> FileHead {
     let (name, is_package) = layout::module_name(path, roots)
-        .map_or((Name::EMPTY, false), |(name, is_package)| {
-            (Name::new(&name), is_package)
-        });
+        .map_or((Name::EMPTY, false), |(name, is_package)| (Name::new(&name), is_package));
     FileHead {
         id,
         path: Arc::from(path),
@@ -362,10 +334,7 @@ fn analyse_all(heads: Vec<FileHead>, n_threads: usize) -> (Vec<Option<File>>, Ve
             };
             let outcome = source::read(&head.path)
                 .map(|text| File::analyse(head.clone(), text, None))
-                .map_err(|reason| Skipped {
-                    path: head.path.to_path_buf(),
-                    reason,
-                });
+                .map_err(|reason| Skipped { path: head.path.to_path_buf(), reason });
             done.push((i, outcome));
         }
     };
@@ -374,10 +343,7 @@ fn analyse_all(heads: Vec<FileHead>, n_threads: usize) -> (Vec<Option<File>>, Ve
     } else {
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..n_threads).map(|_| scope.spawn(work)).collect();
-            workers
-                .into_iter()
-                .flat_map(|w| w.join().unwrap_or_default())
-                .collect()
+            workers.into_iter().flat_map(|w| w.join().unwrap_or_default()).collect()
         })
     };
     all.sort_by_key(|(i, _)| *i);
@@ -411,9 +377,7 @@ impl Snapshot {
 
     /// The text of a project file as it was analysed.
     pub fn text(&self, path: &Path) -> Option<Arc<str>> {
-        self.file_at(path)
-            .or_else(|| self.file_at(&canonical(path)))
-            .map(|f| f.text.clone())
+        self.file_at(path).or_else(|| self.file_at(&canonical(path))).map(|f| f.text.clone())
     }
 
     /// Paths of all analysed files, sorted.

@@ -66,10 +66,8 @@ fn evaluate_packages() {
 
 fn evaluate(list: &str) {
     let verbose = std::env::var_os("TETHER_REPLAY_VERBOSE").is_some();
-    let limit: usize = std::env::var("TETHER_REPLAY_FUNCTIONS")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(40);
+    let limit: usize =
+        std::env::var("TETHER_REPLAY_FUNCTIONS").ok().and_then(|v| v.parse().ok()).unwrap_or(40);
     let mut dump =
         std::env::var_os("TETHER_REPLAY_DUMP").map(|p| std::fs::File::create(p).unwrap());
     let mut all: BTreeMap<&str, Tally> = BTreeMap::new();
@@ -94,9 +92,7 @@ fn evaluate(list: &str) {
         let mut local: BTreeMap<&str, Tally> = BTreeMap::new();
         let mut taken = 0;
         while taken < limit && !functions.is_empty() {
-            seed = seed
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let (file, func) = functions.swap_remove((seed >> 33) as usize % functions.len());
             taken += 1;
             let node = file.ast.function(func);
@@ -120,10 +116,9 @@ fn evaluate(list: &str) {
                         found.answer
                     );
                 }
-                for key in [
-                    if member { "member" } else { "name" },
-                    if on_self { "self" } else { "" },
-                ] {
+                for key in
+                    [if member { "member" } else { "name" }, if on_self { "self" } else { "" }]
+                {
                     if key.is_empty() {
                         continue;
                     }
@@ -142,9 +137,7 @@ fn evaluate(list: &str) {
                 }
                 if member && !offered {
                     let reason = found.reason.as_deref().unwrap_or("");
-                    *reasons
-                        .entry(reason.chars().take(50).collect())
-                        .or_default() += 1;
+                    *reasons.entry(reason.chars().take(50).collect()).or_default() += 1;
                 }
                 if verbose
                     && !offered

@@ -213,17 +213,9 @@ pub(crate) fn index(ast: &Ast, end: u32, class: Option<ClassId>) -> Scopes {
             ..Scopes::default()
         },
     };
-    let span = Span {
-        start: 0,
-        end: end.saturating_add(1),
-    };
+    let span = Span { start: 0, end: end.saturating_add(1) };
     let module = builder.open(ScopeKind::Module, None, ast.body, span);
-    let outer = Context {
-        scope: module,
-        class,
-        self_name: None,
-        self_class: None,
-    };
+    let outer = Context { scope: module, class, self_name: None, self_class: None };
     builder.block(ast.body, &outer);
     for &walrus in &ast.walruses {
         builder.walrus(walrus);
@@ -253,36 +245,24 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn open(&mut self, kind: ScopeKind, parent: Option<ScopeId>, body: Run, span: Span) -> ScopeId {
         let id = ScopeId(self.scopes.len() as u32);
-        self.scopes.push(Scope {
-            kind,
-            parent,
-            body,
-            span,
-            bindings: Run::default(),
-        });
+        self.scopes.push(Scope { kind, parent, body, span, bindings: Run::default() });
         id
     }
 
     fn finish(mut self) -> Scopes {
-        self.bindings
-            .sort_unstable_by_key(|(s, b)| (*s, b.name, b.pos));
+        self.bindings.sort_unstable_by_key(|(s, b)| (*s, b.name, b.pos));
         let mut at = 0;
         for i in 0..self.scopes.len() {
             let from = at;
             while at < self.bindings.len() && self.bindings[at].0.index() == i {
                 at += 1;
             }
-            self.scopes[i].bindings = Run {
-                start: from as u32,
-                len: (at - from) as u32,
-            };
+            self.scopes[i].bindings = Run { start: from as u32, len: (at - from) as u32 };
         }
         self.out.bindings = self.bindings.into_iter().map(|(_, b)| b).collect();
         self.out.scopes = self.scopes;
         self.out.scopes.shrink_to_fit();
-        self.out
-            .attr_stores
-            .sort_by_key(|s| (s.of_self.map_or(u32::MAX, |c| c.0), s.name, s.pos));
+        self.out.attr_stores.sort_by_key(|s| (s.of_self.map_or(u32::MAX, |c| c.0), s.name, s.pos));
         self.out.attr_stores.shrink_to_fit();
         self.out
     }
@@ -291,20 +271,8 @@ impl Builder<'_> {
         if name == Name::EMPTY || name == Name::CURSOR {
             return;
         }
-        let scope = self
-            .declared
-            .get(&(cx.scope, name))
-            .copied()
-            .unwrap_or(cx.scope);
-        self.bindings.push((
-            scope,
-            Binding {
-                name,
-                pos,
-                eval_scope: cx.scope,
-                kind,
-            },
-        ));
+        let scope = self.declared.get(&(cx.scope, name)).copied().unwrap_or(cx.scope);
+        self.bindings.push((scope, Binding { name, pos, eval_scope: cx.scope, kind }));
     }
 
     fn block(&mut self, body: Run, cx: &Context) {
@@ -329,25 +297,13 @@ impl Builder<'_> {
             | StmtKind::Continue => {}
             StmtKind::Assign { targets, value } => {
                 for &root in ast.list(targets) {
-                    self.target(
-                        root,
-                        cx,
-                        BindKind::Target {
-                            root,
-                            value,
-                            source: Source::Value,
-                        },
-                    );
+                    self.target(root, cx, BindKind::Target { root, value, source: Source::Value });
                 }
             }
             StmtKind::AugAssign { target, .. } => {
                 self.target(target, cx, BindKind::Augmented { stmt: id });
             }
-            StmtKind::AnnAssign {
-                target,
-                annotation,
-                value,
-            } => {
+            StmtKind::AnnAssign { target, annotation, value } => {
                 self.target(target, cx, BindKind::Annotated { annotation, value });
             }
             StmtKind::Delete { targets } => {
@@ -374,24 +330,14 @@ impl Builder<'_> {
                         let dotted = a.name.as_str();
                         Name::new(dotted.split('.').next().unwrap_or(dotted))
                     });
-                    self.bind(
-                        cx,
-                        name,
-                        pos,
-                        BindKind::Import {
-                            alias: alias as u32,
-                        },
-                    );
+                    self.bind(cx, name, pos, BindKind::Import { alias: alias as u32 });
                 }
             }
             StmtKind::ImportFrom { from } => {
                 let node = ast.imports_from[from as usize];
                 for alias in node.names.range() {
                     let a = ast.aliases[alias];
-                    let kind = BindKind::ImportFrom {
-                        from,
-                        alias: alias as u32,
-                    };
+                    let kind = BindKind::ImportFrom { from, alias: alias as u32 };
                     self.bind(cx, a.as_name.unwrap_or(a.name), pos, kind);
                 }
                 if node.star {
@@ -412,16 +358,8 @@ impl Builder<'_> {
             }
             StmtKind::For { node } => {
                 let node = ast.fors[node as usize];
-                let source = if node.is_async {
-                    Source::AsyncItem
-                } else {
-                    Source::Item
-                };
-                let kind = BindKind::Target {
-                    root: node.target,
-                    value: node.iter,
-                    source,
-                };
+                let source = if node.is_async { Source::AsyncItem } else { Source::Item };
+                let kind = BindKind::Target { root: node.target, value: node.iter, source };
                 self.target(node.target, cx, kind);
                 self.block(node.body, cx);
                 self.block(node.orelse, cx);
@@ -436,9 +374,7 @@ impl Builder<'_> {
                             cx,
                             name,
                             h.name_start,
-                            BindKind::Except {
-                                handler: handler as u32,
-                            },
+                            BindKind::Except { handler: handler as u32 },
                         );
                     }
                     self.block(h.body, cx);
@@ -446,27 +382,11 @@ impl Builder<'_> {
                 self.block(node.orelse, cx);
                 self.block(node.finally, cx);
             }
-            StmtKind::With {
-                items,
-                body,
-                is_async,
-            } => {
+            StmtKind::With { items, body, is_async } => {
                 for item in &ast.with_items[items.range()] {
                     if let Some(root) = item.target.some() {
-                        let source = if is_async {
-                            Source::AsyncEntered
-                        } else {
-                            Source::Entered
-                        };
-                        self.target(
-                            root,
-                            cx,
-                            BindKind::Target {
-                                root,
-                                value: item.value,
-                                source,
-                            },
-                        );
+                        let source = if is_async { Source::AsyncEntered } else { Source::Entered };
+                        self.target(root, cx, BindKind::Target { root, value: item.value, source });
                     }
                 }
                 self.block(body, cx);
@@ -477,10 +397,7 @@ impl Builder<'_> {
                     self.pattern(
                         node.pattern,
                         cx,
-                        BindKind::Captured {
-                            stmt: id,
-                            case: case as u32,
-                        },
+                        BindKind::Captured { stmt: id, case: case as u32 },
                     );
                     self.block(node.body, cx);
                 }
@@ -496,12 +413,7 @@ impl Builder<'_> {
         while let Some(id) = at {
             if matches!(self.scopes[id.index()].kind, ScopeKind::Function(_)) {
                 outermost = Some(id);
-                if self
-                    .bindings
-                    .iter()
-                    .rev()
-                    .any(|(s, b)| *s == id && b.name == name)
-                {
+                if self.bindings.iter().rev().any(|(s, b)| *s == id && b.name == name) {
                     return Some(id);
                 }
             }
@@ -514,44 +426,20 @@ impl Builder<'_> {
         let ast = self.ast;
         let node = ast.function(func);
         self.bind(cx, node.name, node.name_start, BindKind::Function(func));
-        let scope = self.open(
-            ScopeKind::Function(func),
-            Some(cx.scope),
-            node.body,
-            node.span,
-        );
+        let scope = self.open(ScopeKind::Function(func), Some(cx.scope), node.body, node.span);
         self.out.func_scopes[func.index()] = scope;
-        let mut inner = Context {
-            scope,
-            class: None,
-            self_name: cx.self_name,
-            self_class: cx.self_class,
-        };
+        let mut inner =
+            Context { scope, class: None, self_name: cx.self_name, self_class: cx.self_class };
         for param in node.type_params.range() {
             let p = ast.type_params[param];
-            self.bind(
-                &inner,
-                p.name,
-                p.start,
-                BindKind::TypeParam {
-                    param: param as u32,
-                },
-            );
+            self.bind(&inner, p.name, p.start, BindKind::TypeParam { param: param as u32 });
         }
         for param in node.params.range() {
             let p = ast.params[param];
             if Some(p.name) == inner.self_name {
                 inner.self_name = None;
             }
-            self.bind(
-                &inner,
-                p.name,
-                p.start,
-                BindKind::Param {
-                    func,
-                    param: param as u32,
-                },
-            );
+            self.bind(&inner, p.name, p.start, BindKind::Param { func, param: param as u32 });
         }
         if let Some(class) = cx.class
             && !self.is_static(node)
@@ -576,12 +464,7 @@ impl Builder<'_> {
         let ast = self.ast;
         let node = ast.class(class);
         self.bind(cx, node.name, node.name_start, BindKind::Class(class));
-        let scope = self.open(
-            ScopeKind::Class(class),
-            Some(cx.scope),
-            node.body,
-            node.span,
-        );
+        let scope = self.open(ScopeKind::Class(class), Some(cx.scope), node.body, node.span);
         self.out.class_scopes[class.index()] = scope;
         let inner = Context {
             scope,
@@ -591,14 +474,7 @@ impl Builder<'_> {
         };
         for param in node.type_params.range() {
             let p = ast.type_params[param];
-            self.bind(
-                &inner,
-                p.name,
-                p.start,
-                BindKind::TypeParam {
-                    param: param as u32,
-                },
-            );
+            self.bind(&inner, p.name, p.start, BindKind::TypeParam { param: param as u32 });
         }
         self.block(node.body, &inner);
     }
@@ -653,9 +529,7 @@ impl Builder<'_> {
                     }
                 }
                 PatternKind::Value(_) => {}
-                PatternKind::Class {
-                    patterns, keywords, ..
-                } => {
+                PatternKind::Class { patterns, keywords, .. } => {
                     stack.extend(ast.pattern_lists[patterns.range()].iter().copied());
                     stack.extend(ast.pattern_keywords[keywords.range()].iter().map(|k| k.1));
                 }
@@ -695,12 +569,7 @@ impl Builder<'_> {
             }
             scope = parent;
         }
-        let cx = Context {
-            scope,
-            class: None,
-            self_name: None,
-            self_class: None,
-        };
+        let cx = Context { scope, class: None, self_name: None, self_class: None };
         self.bind(&cx, name, at, BindKind::Walrus(id));
     }
 }

@@ -62,13 +62,7 @@ pub struct Session {
 impl Session {
     pub fn new(project: Arc<Project>) -> Self {
         let snapshot = project.snapshot();
-        Self {
-            project,
-            snapshot,
-            base: None,
-            tiers: Tiers::default(),
-            path_cache: None,
-        }
+        Self { project, snapshot, base: None, tiers: Tiers::default(), path_cache: None }
     }
 
     /// The names that may stand at `offset` in `text`, which takes the place of the file's own.
@@ -93,15 +87,9 @@ impl Session {
             self.tiers.forget_project();
         }
         let path = self.canonical(path);
-        let hole = Hole {
-            start,
-            resume: line_end(text, offset),
-        };
+        let hole = Hole { start, resume: line_end(text, offset) };
         let typed = Name::new(&text[start..offset]).as_str();
-        let region = self
-            .base
-            .as_ref()
-            .and_then(|b| b.region_in(&path, text, start));
+        let region = self.base.as_ref().and_then(|b| b.region_in(&path, text, start));
         let region = match region {
             Some(region) => region,
             None => match self.rebase(&path, text, hole) {
@@ -114,27 +102,12 @@ impl Session {
         let Some(base) = &self.base else {
             return Candidates::unknown(start, "no place for a name");
         };
-        let hole = Hole {
-            resume: hole.resume.min(region.end),
-            ..hole
-        };
-        let region = Region {
-            range: region,
-            hole: Some(hole),
-        };
-        let head = FileHead {
-            id: FileId::FRAGMENT,
-            ..base.file.head()
-        };
+        let hole = Hole { resume: hole.resume.min(region.end), ..hole };
+        let region = Region { range: region, hole: Some(hole) };
+        let head = FileHead { id: FileId::FRAGMENT, ..base.file.head() };
         let parent = Some((base.file.id, base.scope));
         let class = base.class.and_then(ClassKey::class);
-        let file = Arc::new(File::analyse_region(
-            head,
-            Arc::from(text),
-            &region,
-            parent,
-            class,
-        ));
+        let file = Arc::new(File::analyse_region(head, Arc::from(text), &region, parent, class));
         let stored = file
             .scopes
             .attr_stores
@@ -142,11 +115,7 @@ impl Session {
             .filter(|s| s.of_self.is_some())
             .map(|s| s.name)
             .collect();
-        let fragment = Fragment {
-            file: file.clone(),
-            class: base.class,
-            stored,
-        };
+        let fragment = Fragment { file: file.clone(), class: base.class, stored };
         let overlay = base.file.clone();
         self.ask(file, Some(overlay), Some(fragment), start, typed, deadline)
     }
@@ -161,25 +130,14 @@ impl Session {
         deadline: Option<Instant>,
     ) -> Candidates {
         self.tiers.forget_fragment();
-        let moved = self
-            .base
-            .as_ref()
-            .zip(fragment.as_ref())
-            .map(|(b, f)| Moved {
-                file: b.file.id,
-                from: b.n_before,
-                by: f.file.text.len() as i64 - b.file.text.len() as i64,
-            });
+        let moved = self.base.as_ref().zip(fragment.as_ref()).map(|(b, f)| Moved {
+            file: b.file.id,
+            from: b.n_before,
+            by: f.file.text.len() as i64 - b.file.text.len() as i64,
+        });
         let world = World::new(&self.snapshot, overlay, deadline)
             .resume(fragment, std::mem::take(&mut self.tiers));
-        let found = Place {
-            world: &world,
-            file,
-            start,
-            typed,
-            moved,
-        }
-        .answer();
+        let found = Place { world: &world, file, start, typed, moved }.answer();
         self.tiers = world.into_tiers();
         found
     }
@@ -238,12 +196,7 @@ impl Session {
             None => {
                 let id = FileId(self.snapshot.files.len() as u32);
                 let mut head = head(id, path, self.project.source_roots());
-                head.module = self
-                    .snapshot
-                    .modules
-                    .by_name
-                    .get(&head.module_name)
-                    .copied();
+                head.module = self.snapshot.modules.by_name.get(&head.module_name).copied();
                 head
             }
         }

@@ -20,20 +20,14 @@ pub(crate) fn read(path: &Path) -> Result<Arc<str>, SkipReason> {
         return Err(SkipReason::NotAFile);
     }
     if meta.len() > PYTHON_FILE_BYTES_MAX {
-        return Err(SkipReason::TooLarge {
-            n_bytes: meta.len(),
-        });
+        return Err(SkipReason::TooLarge { n_bytes: meta.len() });
     }
     let file = std::fs::File::open(path).map_err(|e| io_reason(&e))?;
     let mut bytes = Vec::with_capacity(meta.len() as usize + 1);
     // The file may grow between the two calls: the limit holds all the same.
-    file.take(PYTHON_FILE_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| io_reason(&e))?;
+    file.take(PYTHON_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| io_reason(&e))?;
     if bytes.len() as u64 > PYTHON_FILE_BYTES_MAX {
-        return Err(SkipReason::TooLarge {
-            n_bytes: bytes.len() as u64,
-        });
+        return Err(SkipReason::TooLarge { n_bytes: bytes.len() as u64 });
     }
     decode(bytes).map(Arc::from)
 }
@@ -41,18 +35,14 @@ pub(crate) fn read(path: &Path) -> Result<Arc<str>, SkipReason> {
 fn io_reason(error: &std::io::Error) -> SkipReason {
     match error.kind() {
         ErrorKind::NotFound => SkipReason::Vanished,
-        _ => SkipReason::Unreadable {
-            reason: error.to_string(),
-        },
+        _ => SkipReason::Unreadable { reason: error.to_string() },
     }
 }
 
 /// Decode the bytes of a Python file.
 pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, SkipReason> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(SkipReason::Undecodable {
-            encoding: "UTF-8 (it begins as UTF-16)".to_owned(),
-        });
+        return Err(SkipReason::Undecodable { encoding: "UTF-8 (it begins as UTF-16)".to_owned() });
     }
     if bytes.contains(&0) {
         return Err(SkipReason::Binary);
@@ -62,17 +52,14 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, SkipReason> {
     let encoding = cookie.unwrap_or_else(|| "utf-8".to_owned());
     match encoding.as_str() {
         "utf-8" | "utf8" | "u8" | "utf-8-sig" | "ascii" | "us-ascii" => String::from_utf8(bytes)
-            .map_err(|_| SkipReason::Undecodable {
-                encoding: "UTF-8".to_owned(),
-            }),
+            .map_err(|_| SkipReason::Undecodable { encoding: "UTF-8".to_owned() }),
         "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" | "iso-latin-1" => {
             Ok(bytes.into_iter().map(char::from).collect())
         }
         "cp1252" | "windows-1252" => Ok(bytes.into_iter().map(cp1252).collect()),
-        "iso-8859-15" | "iso8859-15" | "latin-9" | "l9" => Ok(bytes
-            .into_iter()
-            .map(|b| if b == 0xa4 { '€' } else { char::from(b) })
-            .collect()),
+        "iso-8859-15" | "iso8859-15" | "latin-9" | "l9" => {
+            Ok(bytes.into_iter().map(|b| if b == 0xa4 { '€' } else { char::from(b) }).collect())
+        }
         _ => match String::from_utf8(bytes) {
             // Pure ASCII reads the same in every encoding that Python accepts for sources.
             Ok(text) if text.is_ascii() => Ok(text),
@@ -87,11 +74,7 @@ fn cp1252(b: u8) -> char {
         '\u{8f}', '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}',
         'ž', 'Ÿ',
     ];
-    if (0x80..0xa0).contains(&b) {
-        HIGH[b as usize - 0x80]
-    } else {
-        char::from(b)
-    }
+    if (0x80..0xa0).contains(&b) { HIGH[b as usize - 0x80] } else { char::from(b) }
 }
 
 /// The encoding named by a comment in line 1, or in line 2 when line 1 is blank or a comment.
@@ -118,9 +101,7 @@ fn cookie(bytes: &[u8]) -> Option<String> {
                         .to_ascii_lowercase()
                         .replace('_', "-");
                     return Some(
-                        name.trim_end_matches("-unix")
-                            .trim_end_matches("-dos")
-                            .to_owned(),
+                        name.trim_end_matches("-unix").trim_end_matches("-dos").to_owned(),
                     );
                 }
             }
@@ -152,10 +133,7 @@ mod tests {
     #[test]
     fn what_is_not_text_is_named() {
         assert_eq!(decode(vec![b'a', 0, b'b']), Err(SkipReason::Binary));
-        assert!(matches!(
-            decode(vec![0xff, 0xfe, b'a', 0]),
-            Err(SkipReason::Undecodable { .. })
-        ));
+        assert!(matches!(decode(vec![0xff, 0xfe, b'a', 0]), Err(SkipReason::Undecodable { .. })));
         assert!(decode(b"# coding: koi8-r\nx = 1\n".to_vec()).is_ok());
     }
 }

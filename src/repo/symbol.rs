@@ -54,20 +54,13 @@ impl Snapshot {
             let nearest = self.nearest(&symbol.replacen('.', ":", 1));
             return match nearest.iter().find(|s| s.replace(':', ".") == symbol) {
                 Some(meant) => self.find_symbol(&meant.clone()),
-                None if nearest.is_empty() => Err(RepoError::BadSymbol {
-                    symbol: symbol.to_owned(),
-                }),
-                None => Err(RepoError::NoSuchSymbol {
-                    symbol: symbol.to_owned(),
-                    nearest,
-                }),
+                None if nearest.is_empty() => {
+                    Err(RepoError::BadSymbol { symbol: symbol.to_owned() })
+                }
+                None => Err(RepoError::NoSuchSymbol { symbol: symbol.to_owned(), nearest }),
             };
         };
-        let files = self
-            .files
-            .iter()
-            .flatten()
-            .filter(|f| f.module_name.as_str() == module);
+        let files = self.files.iter().flatten().filter(|f| f.module_name.as_str() == module);
         let mut stub = None;
         for file in files {
             let found = (0..file.ast.functions.len() as u32)
@@ -91,22 +84,15 @@ impl Snapshot {
     /// # Errors
     /// When the file is not part of the project or no function is there.
     pub fn function_at(&self, path: &Path, at: LineCol) -> Result<FunctionInfo, RepoError> {
-        let file = self
-            .file_at(path)
-            .or_else(|| self.file_at(&canonical(path)));
+        let file = self.file_at(path).or_else(|| self.file_at(&canonical(path)));
         let Some(file) = file else {
             return Err(RepoError::NoSuchFile {
                 path: path.to_path_buf(),
                 reason: "it was not analysed".to_owned(),
             });
         };
-        let none = || RepoError::NoFunctionAt {
-            path: path.to_path_buf(),
-            line: at.line,
-        };
-        let offset = LineIndex::new(&file.text)
-            .offset(&file.text, at)
-            .map_err(|_| none())? as u32;
+        let none = || RepoError::NoFunctionAt { path: path.to_path_buf(), line: at.line };
+        let offset = LineIndex::new(&file.text).offset(&file.text, at).map_err(|_| none())? as u32;
         let mut scope = file.scopes.at(offset);
         loop {
             let node = file.scopes.scope(scope);
@@ -119,13 +105,9 @@ impl Snapshot {
 
     /// Every function of the project's sources, in order of path and place.
     pub fn functions(&self) -> impl Iterator<Item = FunctionInfo> + '_ {
-        self.files
-            .iter()
-            .flatten()
-            .filter(|f| !f.is_stub)
-            .flat_map(|file| {
-                (0..file.ast.functions.len() as u32).map(move |f| describe(file, FuncId(f)))
-            })
+        self.files.iter().flatten().filter(|f| !f.is_stub).flat_map(|file| {
+            (0..file.ast.functions.len() as u32).map(move |f| describe(file, FuncId(f)))
+        })
     }
 
     /// Symbols that look like this one, nearest first.
@@ -152,19 +134,12 @@ impl Snapshot {
 }
 
 fn is_overload(file: &File, func: FuncId) -> bool {
-    file.ast
-        .list(file.ast.function(func).decorators)
-        .iter()
-        .any(|d| {
-            matches!(
-                file.ast.kind(*d),
-                ExprKind::Name(Name::OVERLOAD)
-                    | ExprKind::Attribute {
-                        name: Name::OVERLOAD,
-                        ..
-                    }
-            )
-        })
+    file.ast.list(file.ast.function(func).decorators).iter().any(|d| {
+        matches!(
+            file.ast.kind(*d),
+            ExprKind::Name(Name::OVERLOAD) | ExprKind::Attribute { name: Name::OVERLOAD, .. }
+        )
+    })
 }
 
 /// `Class.method`, with the functions around it.
@@ -190,16 +165,10 @@ fn describe(file: &File, func: FuncId) -> FunctionInfo {
     let range = |s: Span| s.range();
     let docstring = node.docstring.map(range);
     let end = (node.span.end as usize).min(text.len());
-    let after = docstring
-        .as_ref()
-        .map_or(node.header_end as usize, |d| d.end)
-        .min(end);
+    let after = docstring.as_ref().map_or(node.header_end as usize, |d| d.end).min(end);
     let statements = file.ast.block(node.body);
     let first = statements.get(usize::from(node.docstring.is_some()));
-    let header_line_end = after
-        + text[after..]
-            .find('\n')
-            .map_or(text.len() - after, |n| n + 1);
+    let header_line_end = after + text[after..].find('\n').map_or(text.len() - after, |n| n + 1);
     let body = match first.map(|s| file.ast.stmt(*s).span.start as usize) {
         // On the line of the header: `def f(): return 1`.
         Some(start) if start < header_line_end => after.min(start)..end,
@@ -214,10 +183,7 @@ fn describe(file: &File, func: FuncId) -> FunctionInfo {
             *s > node.header_end as usize
                 && text[node.header_end as usize..*s].contains(['\n', '\r'])
         })
-        .map_or_else(
-            || format!("{def_indent}{}", unit(text)),
-            |s| line_indent(text, s).to_owned(),
-        );
+        .map_or_else(|| format!("{def_indent}{}", unit(text)), |s| line_indent(text, s).to_owned());
     let parent = file.scopes.scope(file.scopes.of_function(func)).parent;
     let class = parent.and_then(|p| match file.scopes.scope(p).kind {
         ScopeKind::Class(c) => Some(file.ast.class(c).name.as_str().to_owned()),
@@ -255,10 +221,8 @@ fn unit(text: &str) -> &'static str {
 
 /// Edits between two texts, up to 64 bytes of each.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (
-        &a.as_bytes()[a.len().saturating_sub(64)..],
-        &b.as_bytes()[b.len().saturating_sub(64)..],
-    );
+    let (a, b) =
+        (&a.as_bytes()[a.len().saturating_sub(64)..], &b.as_bytes()[b.len().saturating_sub(64)..]);
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut left = row[0];

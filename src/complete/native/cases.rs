@@ -16,10 +16,7 @@ pub(super) fn check(fixture: &str, expect: &str) {
     for line in fixture.split_inclusive('\n') {
         if let Some(next) = line.strip_prefix("#- ") {
             if !text.is_empty() {
-                files.push((
-                    std::mem::take(&mut name),
-                    std::mem::take(&mut text).into_bytes(),
-                ));
+                files.push((std::mem::take(&mut name), std::mem::take(&mut text).into_bytes()));
             }
             name = next.trim_end().to_owned();
         } else {
@@ -49,13 +46,8 @@ pub(super) fn check(fixture: &str, expect: &str) {
             faults.push(word);
         }
     }
-    let names: Vec<&str> = found
-        .names
-        .iter()
-        .map(|c| &*c.name)
-        .filter(|n| !n.starts_with("__"))
-        .take(40)
-        .collect();
+    let names: Vec<&str> =
+        found.names.iter().map(|c| &*c.name).filter(|n| !n.starts_with("__")).take(40).collect();
     assert!(
         faults.is_empty(),
         "{faults:?} fail: {:?} ({:?}) {names:?}",

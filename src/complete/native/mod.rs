@@ -26,10 +26,7 @@ pub struct NativeTool {
 
 impl NativeTool {
     pub fn new(project: Arc<Project>) -> Self {
-        Self {
-            session: Session::new(project.clone()),
-            project,
-        }
+        Self { session: Session::new(project.clone()), project }
     }
 }
 

@@ -72,21 +72,11 @@ fn the_shared_cases_are_all_right() {
             .collect();
         let found = ask(&files, case["main"].as_str().unwrap());
         let list = |key: &str| -> Vec<String> {
-            case[key]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|v| v.as_str().unwrap().to_owned())
-                .collect()
+            case[key].as_array().unwrap().iter().map(|v| v.as_str().unwrap().to_owned()).collect()
         };
-        let missing: Vec<String> = list("want")
-            .into_iter()
-            .filter(|w| !offers(&found, w))
-            .collect();
-        let banned: Vec<String> = list("ban")
-            .into_iter()
-            .filter(|b| offers(&found, b))
-            .collect();
+        let missing: Vec<String> =
+            list("want").into_iter().filter(|w| !offers(&found, w)).collect();
+        let banned: Vec<String> = list("ban").into_iter().filter(|b| offers(&found, b)).collect();
         let unknown_wanted = list("want").is_empty() && list("ban").is_empty();
         if !missing.is_empty()
             || !banned.is_empty()
@@ -98,10 +88,5 @@ fn the_shared_cases_are_all_right() {
             ));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -7,7 +7,7 @@
 
 use super::ty::{Args, Bindings, Descriptor, Ty, TySet, Var};
 use super::world::{Env, World};
-use crate::repo::file::{File, FileHead};
+use crate::repo::file::File;
 use crate::repo::name::Name;
 use crate::repo::scope::ScopeKind;
 use crate::repo::syntax::*;
@@ -31,13 +31,9 @@ impl World<'_> {
                 Some((inner, root)) => self.annotation(&inner, root),
                 None => TySet::unknown(),
             },
-            ExprKind::Binary {
-                op: BinOp::Or,
-                left,
-                right,
-            } => self
-                .annotation(env, left)
-                .joined(self.annotation(env, right)),
+            ExprKind::Binary { op: BinOp::Or, left, right } => {
+                self.annotation(env, left).joined(self.annotation(env, right))
+            }
             ExprKind::Subscript { value, index } => self.subscripted(env, value, index),
             ExprKind::Starred(_) => TySet::unknown(),
             ExprKind::Call { .. } | ExprKind::IfElse { .. } => {
@@ -56,31 +52,12 @@ impl World<'_> {
             return None;
         }
         let lead = text.len() - text.trim_start().len();
-        let region = Region {
-            range: start + lead..end,
-            hole: None,
-        };
-        let head = FileHead { ..env.file.head() };
-        let parent = Some((env.file.id, env.scope));
-        let parsed = File::analyse_region(head, env.file.text.clone(), &region, parent, None);
-        let StmtKind::Expr(root) = parsed
-            .ast
-            .stmt(*parsed.ast.block(parsed.ast.body).first()?)
-            .kind
-        else {
-            return None;
-        };
-        let mut inner = Env::new(Arc::new(parsed), crate::repo::scope::ScopeId::MODULE);
-        inner.receiver = env.receiver;
-        Some((inner, root))
+        self.parsed_in_place(env, start + lead..end)
     }
 
     /// What a type expression's value admits.
     pub(super) fn as_instances(&self, env: &Env, value: &TySet) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: value.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: value.unknown };
         for ty in &value.items {
             match ty {
                 Ty::Class { class, args } => out.add(self.instance_of(*class, args.clone(), false)),
@@ -135,10 +112,7 @@ impl World<'_> {
     /// `value[index]` as a type.
     fn subscripted(&self, env: &Env, value: ExprId, index: ExprId) -> TySet {
         let base = self.expr(env, value);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: base.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: base.unknown };
         for ty in &base.items {
             out.join(self.subscripted_type(env, ty, index));
         }
@@ -159,9 +133,8 @@ impl World<'_> {
                     return self.tuple_annotation(env, &items);
                 }
                 if Some(*class) == self.builtin(Name::TYPE) {
-                    let of = items
-                        .first()
-                        .map_or_else(TySet::unknown, |i| self.annotation(env, *i));
+                    let of =
+                        items.first().map_or_else(TySet::unknown, |i| self.annotation(env, *i));
                     return self.class_of_instances(&of);
                 }
                 let args: Vec<TySet> = items.iter().map(|i| self.type_argument(env, *i)).collect();
@@ -196,10 +169,7 @@ impl World<'_> {
             let item = self.annotation(env, *first);
             return self.generic_builtin(Name::TUPLE, vec![item]);
         }
-        if items
-            .iter()
-            .any(|i| matches!(ast.kind(*i), ExprKind::Starred(_)))
-        {
+        if items.iter().any(|i| matches!(ast.kind(*i), ExprKind::Starred(_))) {
             return self.generic_builtin(Name::TUPLE, vec![TySet::unknown()]);
         }
         if let [only] = items
@@ -213,11 +183,7 @@ impl World<'_> {
 
     fn subscripted_form(&self, env: &Env, form: Name, items: &[ExprId]) -> TySet {
         let ast = &env.file.ast;
-        let first = || {
-            items
-                .first()
-                .map_or_else(TySet::unknown, |i| self.annotation(env, *i))
-        };
+        let first = || items.first().map_or_else(TySet::unknown, |i| self.annotation(env, *i));
         match form {
             Name::OPTIONAL => first().joined(TySet::none()),
             Name::UNION => {
@@ -237,9 +203,7 @@ impl World<'_> {
             Name::TYPE_UPPER => self.class_of_instances(&first()),
             Name::TUPLE_UPPER => self.tuple_annotation(env, items),
             Name::CALLABLE_TYPE => {
-                let result = items
-                    .get(1)
-                    .map_or_else(TySet::unknown, |i| self.annotation(env, *i));
+                let result = items.get(1).map_or_else(TySet::unknown, |i| self.annotation(env, *i));
                 TySet::one(Ty::Callable(Arc::new(result)))
             }
             Name::LITERAL => {
@@ -264,10 +228,7 @@ impl World<'_> {
 
     /// Values of a literal type given by name: an enum's member, or another literal's alias.
     fn literal_members(&self, value: &TySet) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: value.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: value.unknown };
         for ty in &value.items {
             match ty {
                 Ty::Alias(set) => out.join((**set).clone()),
@@ -279,16 +240,12 @@ impl World<'_> {
 
     /// `type[X]`: the classes of these instances.
     pub(super) fn class_of_instances(&self, of: &TySet) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             match ty {
-                Ty::Instance { class, args, .. } => out.add(Ty::Class {
-                    class: *class,
-                    args: args.clone(),
-                }),
+                Ty::Instance { class, args, .. } => {
+                    out.add(Ty::Class { class: *class, args: args.clone() })
+                }
                 Ty::Var(_) => out.add(Ty::Alias(Arc::new(TySet::one(ty.clone())))),
                 other => match self.class_of(other) {
                     Some(class) => out.add(Ty::Class { class, args: None }),
@@ -354,28 +311,21 @@ impl World<'_> {
 
     /// Instances that an `except` clause or `isinstance` names by class.
     pub(super) fn instances_of_classes(&self, classes: &TySet) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: classes.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: classes.unknown };
         for ty in &classes.items {
             match ty {
-                Ty::Class { class, args } => out.add(Ty::Instance {
-                    class: *class,
-                    args: args.clone(),
-                    exact: false,
-                }),
+                Ty::Class { class, args } => {
+                    out.add(Ty::Instance { class: *class, args: args.clone(), exact: false })
+                }
                 Ty::Tuple(items) => {
                     for item in items.iter() {
                         out.join(self.instances_of_classes(item));
                     }
                 }
                 Ty::Alias(set) => out.join((**set).clone()),
-                Ty::Instance {
-                    class,
-                    args: Some(args),
-                    ..
-                } if Some(*class) == self.builtin(Name::TUPLE) && args.len() == 1 => {
+                Ty::Instance { class, args: Some(args), .. }
+                    if Some(*class) == self.builtin(Name::TUPLE) && args.len() == 1 =>
+                {
                     out.join(self.instances_of_classes(&args[0]));
                 }
                 Ty::Form(Name::CALLABLE_TYPE) => out.add(Ty::Callable(Arc::new(TySet::unknown()))),
@@ -394,27 +344,15 @@ impl TySet {
 }
 
 fn is_abstract_module(module: Name) -> bool {
-    matches!(
-        module,
-        Name::COLLECTIONS_ABC | Name::COLLECTIONS_PRIVATE | Name::CONTEXTLIB
-    )
+    matches!(module, Name::COLLECTIONS_ABC | Name::COLLECTIONS_PRIVATE | Name::CONTEXTLIB)
 }
 
 /// Type variables in a set, in order of appearance.
 pub(super) fn collect_vars(set: &TySet, out: &mut Vec<Var>) {
     for ty in &set.items {
         match ty {
-            Ty::Var(var) => {
-                if !out.contains(var) {
-                    out.push(*var);
-                }
-            }
-            Ty::Instance {
-                args: Some(args), ..
-            }
-            | Ty::Class {
-                args: Some(args), ..
-            } => {
+            Ty::Var(var) if !out.contains(var) => out.push(*var),
+            Ty::Instance { args: Some(args), .. } | Ty::Class { args: Some(args), .. } => {
                 args.iter().for_each(|a| collect_vars(a, out));
             }
             Ty::Tuple(items) => items.iter().for_each(|i| collect_vars(i, out)),
@@ -432,11 +370,7 @@ pub(crate) fn string_content(file: &File, expr: ExprId) -> Option<(usize, usize)
     let rest = &text[quote_at..];
     let quote = rest.get(..1)?;
     let triple = quote.repeat(3);
-    let n = if rest.len() >= 6 && rest.starts_with(&triple) {
-        3
-    } else {
-        1
-    };
+    let n = if rest.len() >= 6 && rest.starts_with(&triple) { 3 } else { 1 };
     let inner = rest.get(n..rest.len().checked_sub(n)?)?;
     // Adjacent literals are not one text.
     if n == 1 && inner.contains(quote) {

@@ -14,10 +14,7 @@ use std::sync::Arc;
 impl World<'_> {
     /// What an attribute of these values may be.
     pub(crate) fn attribute(&self, of: &TySet, name: Name) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         let mut missing = false;
         for ty in &of.items {
             match self.attribute_of(ty, name) {
@@ -47,21 +44,15 @@ impl World<'_> {
                 }
                 Some(self.attribute(&bound, name))
             }
-            Ty::Super {
-                after,
-                of,
-                in_class,
-            } => Some(self.super_attribute(*after, *of, *in_class, name)),
+            Ty::Super { after, of, in_class } => {
+                Some(self.super_attribute(*after, *of, *in_class, name))
+            }
             Ty::Tuple(items) => {
                 let class = self.builtin(Name::TUPLE)?;
                 let mut all = TySet::empty();
                 items.iter().for_each(|i| all.join(i.clone()));
                 let args: Args = Some(Arc::from(vec![all]));
-                let as_tuple = Ty::Instance {
-                    class,
-                    args: args.clone(),
-                    exact: true,
-                };
+                let as_tuple = Ty::Instance { class, args: args.clone(), exact: true };
                 self.instance_attribute(class, &args, &as_tuple, name)
             }
             Ty::Function { file, func, .. } => {
@@ -69,10 +60,7 @@ impl World<'_> {
                     return Some(found);
                 }
                 let class = self.class_of(ty)?;
-                Some(
-                    self.instance_attribute(class, &None, ty, name)
-                        .unwrap_or_else(TySet::unknown),
-                )
+                Some(self.instance_attribute(class, &None, ty, name).unwrap_or_else(TySet::unknown))
             }
             Ty::Descriptor(Descriptor::Property, _) => match name {
                 // `@x.setter` keeps the property.
@@ -87,10 +75,7 @@ impl World<'_> {
             Ty::Form(_) | Ty::Alias(_) => Some(TySet::unknown()),
             Ty::Lambda { .. } | Ty::Callable(_) => {
                 let class = self.class_of(ty)?;
-                Some(
-                    self.instance_attribute(class, &None, ty, name)
-                        .unwrap_or_else(TySet::unknown),
-                )
+                Some(self.instance_attribute(class, &None, ty, name).unwrap_or_else(TySet::unknown))
             }
             _ => {
                 let class = self.class_of(ty)?;
@@ -107,10 +92,7 @@ impl World<'_> {
         name: Name,
     ) -> Option<TySet> {
         if name == Name::CLASS_ATTR {
-            return Some(TySet::one(Ty::Class {
-                class,
-                args: args.clone(),
-            }));
+            return Some(TySet::one(Ty::Class { class, args: args.clone() }));
         }
         if let Some(found) = self.class_attribute(class, name, receiver, false) {
             return Some(found);
@@ -128,11 +110,8 @@ impl World<'_> {
             && let Some(method) = self.class_attribute(class, Name::GETATTR_METHOD, receiver, false)
         {
             return Some(
-                self.call(
-                    &method,
-                    &CallArgs::positional(&[self.of_builtin(Name::STR)]),
-                )
-                .with_unknown(),
+                self.call(&method, &CallArgs::positional(&[self.of_builtin(Name::STR)]))
+                    .with_unknown(),
             );
         }
         self.mro(class).open.is_some().then(TySet::unknown)
@@ -223,9 +202,7 @@ impl World<'_> {
                 let all = env.file.scopes.stores_of(id);
                 all.iter().filter(|s| s.name == name).collect()
             };
-            let annotated = stores
-                .iter()
-                .any(|s| matches!(s.kind, BindKind::Annotated { .. }));
+            let annotated = stores.iter().any(|s| matches!(s.kind, BindKind::Annotated { .. }));
             if !declared && !on_class {
                 for store in stores {
                     if annotated && !matches!(store.kind, BindKind::Annotated { .. }) {
@@ -235,22 +212,13 @@ impl World<'_> {
                 }
             }
             declared |= annotated;
-            if let Some(fragment) = self
-                .fragment
-                .as_ref()
-                .filter(|f| f.class == Some(entry.class))
+            if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(entry.class))
                 && !declared
                 && fragment.stored.contains(&name)
             {
                 let written =
                     Env::new(fragment.file.clone(), ScopeId::MODULE).with_receiver(Some(class));
-                for store in fragment
-                    .file
-                    .scopes
-                    .stores_of(id)
-                    .iter()
-                    .filter(|s| s.name == name)
-                {
+                for store in fragment.file.scopes.stores_of(id).iter().filter(|s| s.name == name) {
                     out.join(self.store_value(&written, store));
                 }
             }
@@ -279,12 +247,8 @@ impl World<'_> {
             return TySet::empty();
         }
         let env = class_env.in_scope(store.scope);
-        let binding = Binding {
-            name: store.name,
-            pos: store.pos,
-            eval_scope: store.scope,
-            kind: store.kind,
-        };
+        let binding =
+            Binding { name: store.name, pos: store.pos, eval_scope: store.scope, kind: store.kind };
         self.binding(&env, &binding)
     }
 
@@ -294,10 +258,7 @@ impl World<'_> {
             return set;
         }
         let own = self.own_vars(class);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: set.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: set.unknown };
         for ty in set.items {
             match &ty {
                 Ty::Var(var) if !own.contains(var) => {
@@ -316,17 +277,10 @@ impl World<'_> {
 
     /// Apply the descriptor protocol.
     fn bound(&self, raw: &TySet, receiver: &Ty, on_class: bool) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: raw.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: raw.unknown };
         for ty in &raw.items {
             match ty {
-                Ty::Function {
-                    file,
-                    func,
-                    receiver: None,
-                } if !on_class => {
+                Ty::Function { file, func, receiver: None } if !on_class => {
                     out.add(Ty::Function {
                         file: *file,
                         func: *func,
@@ -335,19 +289,14 @@ impl World<'_> {
                 }
                 Ty::Descriptor(Descriptor::ClassMethod, inner) => {
                     let class = match receiver {
-                        Ty::Instance { class, args, .. } => Ty::Class {
-                            class: *class,
-                            args: args.clone(),
-                        },
+                        Ty::Instance { class, args, .. } => {
+                            Ty::Class { class: *class, args: args.clone() }
+                        }
                         other => other.clone(),
                     };
                     for ty in &inner.items {
                         match ty {
-                            Ty::Function {
-                                file,
-                                func,
-                                receiver: None,
-                            } => out.add(Ty::Function {
+                            Ty::Function { file, func, receiver: None } => out.add(Ty::Function {
                                 file: *file,
                                 func: *func,
                                 receiver: Some(Arc::new(class.clone())),
@@ -363,17 +312,13 @@ impl World<'_> {
                 }
                 Ty::Instance { class, .. } if self.class_defines(*class, Name::GET) => {
                     let owner = match receiver {
-                        Ty::Instance { class, args, .. } => TySet::one(Ty::Class {
-                            class: *class,
-                            args: args.clone(),
-                        }),
+                        Ty::Instance { class, args, .. } => {
+                            TySet::one(Ty::Class { class: *class, args: args.clone() })
+                        }
                         other => TySet::one(other.clone()),
                     };
-                    let object = if on_class {
-                        TySet::none()
-                    } else {
-                        TySet::one(receiver.clone())
-                    };
+                    let object =
+                        if on_class { TySet::none() } else { TySet::one(receiver.clone()) };
                     match self.call_method(ty, Name::GET, &[object, owner]) {
                         Some(found) => out.join(found),
                         None => out.unknown = true,
@@ -391,34 +336,19 @@ impl World<'_> {
             return TySet::unknown();
         };
         let mro = self.mro(of);
-        let at = mro
-            .entries
-            .iter()
-            .position(|e| e.class == after)
-            .map_or(0, |i| i + 1);
+        let at = mro.entries.iter().position(|e| e.class == after).map_or(0, |i| i + 1);
         for entry in mro.entries.iter().skip(at) {
-            if !self
-                .own(entry.class)
-                .names
-                .get(&name)
-                .is_some_and(|n| n.in_class)
-            {
+            if !self.own(entry.class).names.get(&name).is_some_and(|n| n.in_class) {
                 continue;
             }
             let (found, _) = self.entry_attribute(of, entry, name, true);
-            return self.bound(
-                &found,
-                receiver,
-                in_class && !self.is_plain_function(&found),
-            );
+            return self.bound(&found, receiver, in_class && !self.is_plain_function(&found));
         }
         TySet::unknown()
     }
 
     fn is_plain_function(&self, set: &TySet) -> bool {
-        set.items
-            .iter()
-            .all(|t| matches!(t, Ty::Function { receiver: None, .. }))
+        set.items.iter().all(|t| matches!(t, Ty::Function { receiver: None, .. }))
     }
 
     /// `obj.name = value` somewhere outside the class, on a receiver known to be of this class.
@@ -448,11 +378,7 @@ impl World<'_> {
         }
         let mut out: Option<TySet> = None;
         for sub in self.subclasses(class).iter() {
-            let receiver = Ty::Instance {
-                class: *sub,
-                args: None,
-                exact: true,
-            };
+            let receiver = Ty::Instance { class: *sub, args: None, exact: true };
             if let Some(found) = self.class_attribute(*sub, name, &receiver, false) {
                 match &mut out {
                     Some(known) => known.join(found),

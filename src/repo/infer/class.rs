@@ -64,11 +64,8 @@ impl Own {
     }
 
     pub(super) fn add(&mut self, name: Name, in_class: bool, pos: u32) {
-        let entry = self.names.entry(name).or_insert(OwnName {
-            in_class: false,
-            on_instance: false,
-            pos,
-        });
+        let entry =
+            self.names.entry(name).or_insert(OwnName { in_class: false, on_instance: false, pos });
         entry.in_class |= in_class;
         entry.on_instance |= !in_class;
     }
@@ -82,6 +79,9 @@ pub(crate) enum FieldClass {
     NamedTuple,
 }
 
+/// Base classes with the arguments they are given.
+type Bases = SmallVec<[(ClassKey, Args); 2]>;
+
 impl World<'_> {
     pub(crate) fn class_env(&self, class: ClassKey) -> Option<Env> {
         let id = class.class()?;
@@ -91,14 +91,9 @@ impl World<'_> {
     }
 
     /// The environment in which a class statement stands.
-    fn outer_env(&self, class: ClassKey) -> Option<Env> {
+    pub(super) fn outer_env(&self, class: ClassKey) -> Option<Env> {
         let env = self.class_env(class)?;
-        let parent = env
-            .file
-            .scopes
-            .scope(env.scope)
-            .parent
-            .unwrap_or(ScopeId::MODULE);
+        let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
         Some(env.in_scope(parent))
     }
 
@@ -123,10 +118,7 @@ impl World<'_> {
     pub(super) fn class_value(&self, env: &Env, class: ClassId) -> TySet {
         let file = &env.file;
         let key = ClassKey::new(file.id, class);
-        let plain = TySet::one(Ty::Class {
-            class: key,
-            args: None,
-        });
+        let plain = TySet::one(Ty::Class { class: key, args: None });
         let decorators = file.ast.list(file.ast.class(class).decorators);
         if decorators.is_empty() {
             return plain;
@@ -149,11 +141,7 @@ impl World<'_> {
                     continue;
                 }
                 let found = self.apply_decorator(&outer, decorator, &value);
-                value = if found.items.is_empty() {
-                    value.clone()
-                } else {
-                    found
-                };
+                value = if found.items.is_empty() { value.clone() } else { found };
             }
             value
         })
@@ -179,7 +167,7 @@ impl World<'_> {
         }
     }
 
-    fn keeps_class(&self, env: &Env, decorator: ExprId) -> bool {
+    pub(super) fn keeps_class(&self, env: &Env, decorator: ExprId) -> bool {
         let Some((_, name)) = self.decorator_name(&env.file, decorator) else {
             return false;
         };
@@ -243,7 +231,7 @@ impl World<'_> {
     }
 
     /// Bases of a class as they are written; what is unknown is reported.
-    fn bases(&self, class: ClassKey) -> (SmallVec<[(ClassKey, Args); 2]>, Option<Arc<str>>) {
+    pub(super) fn bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
         let mut bases: SmallVec<[(ClassKey, Args); 2]> = SmallVec::new();
         let mut open: Option<Arc<str>> = None;
         if class.call().is_some() {
@@ -292,9 +280,7 @@ impl World<'_> {
                     Ty::Alias(set) => {
                         for inner in &set.items {
                             match inner {
-                                Ty::Instance {
-                                    class: base, args, ..
-                                } => {
+                                Ty::Instance { class: base, args, .. } => {
                                     bases.push((*base, args.clone()));
                                     found = true;
                                 }
@@ -323,7 +309,7 @@ impl World<'_> {
         (bases, open)
     }
 
-    fn is_generic_form(&self, env: &Env, expr: ExprId) -> bool {
+    pub(super) fn is_generic_form(&self, env: &Env, expr: ExprId) -> bool {
         let base = match env.file.ast.kind(expr) {
             ExprKind::Subscript { value, .. } => value,
             _ => expr,
@@ -336,14 +322,11 @@ impl World<'_> {
             return false;
         }
         let value = self.expr(env, base);
-        value
-            .items
-            .iter()
-            .any(|t| matches!(t, Ty::Form(Name::GENERIC | Name::PROTOCOL)))
+        value.items.iter().any(|t| matches!(t, Ty::Form(Name::GENERIC | Name::PROTOCOL)))
             || value.items.is_empty()
     }
 
-    fn made_bases(&self, class: ClassKey) -> (SmallVec<[(ClassKey, Args); 2]>, Option<Arc<str>>) {
+    pub(super) fn made_bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
         let mut bases = SmallVec::new();
         match self.field_class(class) {
             Some(FieldClass::NamedTuple) => {
@@ -357,7 +340,7 @@ impl World<'_> {
     }
 
     /// Does a class describe the keys of a dictionary?
-    fn is_typed_dict(&self, class: ClassKey) -> bool {
+    pub(super) fn is_typed_dict(&self, class: ClassKey) -> bool {
         self.mro(class).entries.iter().any(|e| {
             let (Some(env), Some(id)) = (self.class_env(e.class), e.class.class()) else {
                 return false;
@@ -367,10 +350,7 @@ impl World<'_> {
                 matches!(
                     ast.kind(a.value),
                     ExprKind::Name(Name::TYPED_DICT)
-                        | ExprKind::Attribute {
-                            name: Name::TYPED_DICT,
-                            ..
-                        }
+                        | ExprKind::Attribute { name: Name::TYPED_DICT, .. }
                 )
             })
         })
@@ -393,12 +373,9 @@ impl World<'_> {
         found
     }
 
-    fn linearised(&self, class: ClassKey) -> Mro {
+    pub(super) fn linearised(&self, class: ClassKey) -> Mro {
         let (bases, mut open) = self.bases(class);
-        let own = MroEntry {
-            class,
-            args: self.own_args(class),
-        };
+        let own = MroEntry { class, args: self.own_args(class) };
         let mut sequences: Vec<Vec<MroEntry>> = Vec::new();
         for (base, args) in &bases {
             let base_mro = self.mro(*base);
@@ -413,10 +390,7 @@ impl World<'_> {
                     .filter(|e| !self.is_object(e.class))
                     .map(|e| MroEntry {
                         class: e.class,
-                        args: e
-                            .args
-                            .as_ref()
-                            .map(|a| a.iter().map(|s| s.replaced(&by)).collect()),
+                        args: e.args.as_ref().map(|a| a.iter().map(|s| s.replaced(&by)).collect()),
                     })
                     .collect(),
             );
@@ -425,10 +399,7 @@ impl World<'_> {
             bases
                 .iter()
                 .filter(|(b, _)| !self.is_object(*b))
-                .map(|(class, args)| MroEntry {
-                    class: *class,
-                    args: args.clone(),
-                })
+                .map(|(class, args)| MroEntry { class: *class, args: args.clone() })
                 .collect(),
         );
         let mut entries = vec![own];
@@ -436,10 +407,7 @@ impl World<'_> {
         if let Some(object) = self.builtin(Name::OBJECT)
             && object != class
         {
-            entries.push(MroEntry {
-                class: object,
-                args: None,
-            });
+            entries.push(MroEntry { class: object, args: None });
         }
         if entries.len() > MRO_MAX {
             open = Some(Arc::from("too many bases"));
@@ -447,14 +415,10 @@ impl World<'_> {
         Mro { entries, open }
     }
 
-    fn own_args(&self, class: ClassKey) -> Args {
+    pub(super) fn own_args(&self, class: ClassKey) -> Args {
         let vars = self.own_vars(class);
-        (!vars.is_empty()).then(|| {
-            vars.iter()
-                .map(|v| TySet::one(Ty::Var(*v)))
-                .collect::<Vec<_>>()
-                .into()
-        })
+        (!vars.is_empty())
+            .then(|| vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect::<Vec<_>>().into())
     }
 
     /// The type variables of a class, in order.
@@ -466,11 +430,7 @@ impl World<'_> {
         let node = ast.class(id);
         let mut vars = Vec::new();
         for p in &ast.type_params[node.type_params.range()] {
-            vars.push(Var {
-                file: class.file,
-                pos: p.start,
-                name: p.name,
-            });
+            vars.push(Var { file: class.file, pos: p.start, name: p.name });
         }
         if !vars.is_empty() {
             return vars;
@@ -500,7 +460,7 @@ impl World<'_> {
     }
 
     /// Type variables mentioned in a type expression.
-    fn vars_in(&self, env: &Env, expr: ExprId, out: &mut Vec<Var>, depth: u32) {
+    pub(super) fn vars_in(&self, env: &Env, expr: ExprId, out: &mut Vec<Var>, depth: u32) {
         if depth > 6 {
             return;
         }
@@ -558,10 +518,7 @@ impl World<'_> {
         let mro = self.mro(class);
         let entry = mro.entries.iter().find(|e| e.class == base)?;
         let by = self.bindings_for(class, &args);
-        match &entry.args {
-            Some(found) => Some(found.iter().map(|s| s.replaced(&by)).collect()),
-            None => None,
-        }
+        entry.args.as_ref().map(|found| found.iter().map(|s| s.replaced(&by)).collect())
     }
 
     pub(crate) fn is_subclass(&self, class: ClassKey, base: ClassKey) -> bool {
@@ -583,15 +540,12 @@ impl World<'_> {
     }
 
     pub(super) fn is_metaclass(&self, class: ClassKey) -> bool {
-        self.builtin(Name::TYPE)
-            .is_some_and(|t| self.is_subclass(class, t))
+        self.builtin(Name::TYPE).is_some_and(|t| self.is_subclass(class, t))
     }
 
     /// The metaclass of a class: its own or an inherited one, else `type`.
     pub(super) fn metaclass_of(&self, class: ClassKey) -> Option<ClassKey> {
-        self.explicit_metaclass(class)
-            .0
-            .or_else(|| self.builtin(Name::TYPE))
+        self.explicit_metaclass(class).0.or_else(|| self.builtin(Name::TYPE))
     }
 
     /// The metaclass that a class or one of its bases names; the flag says that one was not found.
@@ -612,287 +566,6 @@ impl World<'_> {
         }
         (None, false)
     }
-
-    pub(super) fn find_own(&self, class: ClassKey) -> Own {
-        let mut own = Own::default();
-        if self.field_class(class) == Some(FieldClass::NamedTuple) {
-            self.named_tuple_names(class, &mut own);
-        }
-        let (Some(env), Some(id)) = (self.class_env(class), class.class()) else {
-            return own;
-        };
-        let file = &env.file;
-        let is_typed_dict = self.is_typed_dict(class);
-        for binding in file.scopes.all(env.scope) {
-            match binding.kind {
-                // Keys are not attributes.
-                BindKind::Annotated { .. } if is_typed_dict => {}
-                BindKind::Deleted | BindKind::TypeParam { .. } => {
-                    own.names.remove(&binding.name);
-                }
-                // `x: int` without a value exists on instances only.
-                BindKind::Annotated { value, .. } => {
-                    let is_stub = file.is_stub;
-                    own.add(binding.name, value != ExprId::NONE || is_stub, binding.pos);
-                    own.add(binding.name, false, binding.pos);
-                }
-                _ => own.add(binding.name, true, binding.pos),
-            }
-        }
-        for store in file.scopes.stores_of(id) {
-            own.add(store.name, self.stores_on_class(file, store), store.pos);
-        }
-        if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(class)) {
-            for store in fragment.file.scopes.stores_of(id) {
-                own.add(
-                    store.name,
-                    self.stores_on_class(&fragment.file, store),
-                    store.pos,
-                );
-            }
-            self.reflection(&fragment.file, class, &mut own);
-        }
-        self.twin_names(class, &mut own);
-        if let Some(binding) = file.scopes.of(env.scope, Name::SLOTS).last() {
-            self.slot_names(file, binding, &mut own);
-        }
-        self.reflection(file, class, &mut own);
-        for name in [Name::GETATTR_METHOD, Name::GETATTRIBUTE] {
-            let by_itself = name == Name::GETATTRIBUTE && class.file.is_library();
-            if own.has_class_level(name) && !by_itself {
-                own.open = Some(Arc::from(format!("{name} on {}", file.ast.class(id).name)));
-            }
-        }
-        self.field_names(class, &mut own);
-        self.supplement_names(class, &mut own);
-        own
-    }
-
-    /// Names that our table of built-in types has and older stubs do not.
-    fn supplement_names(&self, class: ClassKey, own: &mut Own) {
-        let supplement = self.library().supplement();
-        if class.file == supplement {
-            return;
-        }
-        let file = self.file(class.file);
-        if file.module_name != Name::BUILTINS {
-            return;
-        }
-        let more = self.file(supplement);
-        let name = self.class_name(class);
-        for b in more.scopes.of(ScopeId::MODULE, name) {
-            if let BindKind::Class(id) = b.kind {
-                for binding in more.scopes.all(more.scopes.of_class(id)) {
-                    own.add(binding.name, true, 0);
-                }
-            }
-        }
-    }
-
-    fn slot_names(&self, file: &File, binding: &crate::repo::scope::Binding, own: &mut Own) {
-        let value = match binding.kind {
-            BindKind::Target { value, .. } | BindKind::Annotated { value, .. } => value,
-            _ => return,
-        };
-        let Some(value) = value.some() else { return };
-        let ast = &file.ast;
-        let items: Vec<ExprId> = match ast.kind(value) {
-            ExprKind::Tuple { items } | ExprKind::List { items } | ExprKind::Set { items } => {
-                ast.list(items).to_vec()
-            }
-            ExprKind::Dict { items } => ast.list(items).iter().step_by(2).copied().collect(),
-            ExprKind::Str => vec![value],
-            _ => {
-                own.open = Some(Arc::from("computed __slots__"));
-                return;
-            }
-        };
-        own.slots = true;
-        for item in items {
-            match item.some().and_then(|i| string_value(file, i)) {
-                Some("__dict__") => own.slots = false,
-                Some(name) => own.add(Name::new(name), false, binding.pos),
-                None => {
-                    own.open = Some(Arc::from("computed __slots__"));
-                }
-            }
-        }
-    }
-
-    /// Does a store through the first parameter land on the class (`cls.x = …`)?
-    fn stores_on_class(&self, file: &File, store: &crate::repo::scope::AttrStore) -> bool {
-        let mut at = Some(store.scope);
-        while let Some(scope) = at {
-            if let ScopeKind::Function(func) = file.scopes.scope(scope).kind
-                && self.method_class(file, scope).is_some()
-            {
-                return self.is_class_method(file, func);
-            }
-            at = file.scopes.scope(scope).parent;
-        }
-        false
-    }
-
-    /// The class of the same name in the source beside a stub.
-    pub(super) fn twin(&self, class: ClassKey) -> Option<ClassKey> {
-        let id = class.class()?;
-        let file = self.file(class.file);
-        if !file.is_stub {
-            return None;
-        }
-        let scope = file.scopes.of_class(id);
-        if file.scopes.scope(scope).parent != Some(ScopeId::MODULE) {
-            return None;
-        }
-        let module = self.resolve_module(file.module_name)?;
-        let module = self.module(module);
-        let source = self.file(module.source.filter(|s| *s != file.id)?);
-        source
-            .scopes
-            .of(ScopeId::MODULE, file.ast.class(id).name)
-            .iter()
-            .rev()
-            .find_map(|b| match b.kind {
-                BindKind::Class(twin) => Some(ClassKey::new(source.id, twin)),
-                _ => None,
-            })
-    }
-
-    /// A stub may leave out names that the source has.
-    fn twin_names(&self, class: ClassKey, own: &mut Own) {
-        let Some(twin) = self.twin(class) else { return };
-        let more = self.own(twin);
-        for (&name, known) in &more.names {
-            own.add(name, known.in_class, 0);
-            if known.on_instance {
-                own.add(name, false, 0);
-            }
-        }
-        if own.open.is_none() {
-            own.open.clone_from(&more.open);
-        }
-    }
-
-    /// `setattr(self, …)`, `vars(self)`, `self.__dict__` and hooks that add attributes.
-    fn reflection(&self, file: &File, class: ClassKey, own: &mut Own) {
-        let ast = &file.ast;
-        let (span, exprs) = match class.class() {
-            Some(id) if file.id == class.file => (ast.class(id).span, ast.class(id).exprs),
-            // The function being written.
-            _ => (
-                Span {
-                    start: 0,
-                    end: u32::MAX,
-                },
-                Run {
-                    start: 0,
-                    len: ast.exprs.len() as u32,
-                },
-            ),
-        };
-        let name_of_class = self.class_name(class);
-        for &call in &ast.reflective_calls {
-            let at = ast.expr(call).span.start;
-            if !span.contains(at) {
-                continue;
-            }
-            let ExprKind::Call { func, args } = ast.kind(call) else {
-                continue;
-            };
-            let ExprKind::Name(name) = ast.kind(func) else {
-                continue;
-            };
-            let args = ast.args(args);
-            if !args
-                .first()
-                .is_some_and(|a| self.is_self(file, a.value, class))
-            {
-                continue;
-            }
-            match (name, args.get(1)) {
-                (Name::SETATTR, Some(attr)) => match string_value(file, attr.value) {
-                    Some(text) => own.add(Name::new(text), false, at),
-                    None => own.open = Some(Arc::from(format!("setattr on {name_of_class}"))),
-                },
-                (Name::VARS, _) => own.open = Some(Arc::from(format!("vars() on {name_of_class}"))),
-                _ => {}
-            }
-        }
-        // `self.__dict__` written, or `object.__setattr__` called.
-        for expr in &ast.exprs[exprs.range()] {
-            let ExprKind::Attribute { name, .. } = expr.kind else {
-                continue;
-            };
-            if name != Name::DICT_ATTR && name != Name::SETATTR_METHOD {
-                continue;
-            }
-            let after = file
-                .text
-                .get(expr.span.end as usize..)
-                .unwrap_or("")
-                .trim_start();
-            if name == Name::DICT_ATTR {
-                let assigned = after.starts_with('=') && !after.starts_with("==");
-                if assigned
-                    || after.starts_with(".update")
-                    || after.starts_with('[')
-                    || after.starts_with(".setdefault")
-                {
-                    own.open = Some(Arc::from(format!("__dict__ of {name_of_class}")));
-                }
-            } else if after.starts_with('(') {
-                self.setattr_method_call(file, expr.span, name_of_class, own);
-            }
-        }
-    }
-
-    /// `object.__setattr__(self, 'name', value)`.
-    fn setattr_method_call(&self, file: &File, method: Span, class: Name, own: &mut Own) {
-        let ast = &file.ast;
-        let call = ast.exprs.iter().find_map(|e| match e.kind {
-            ExprKind::Call { func, args } if ast.expr(func).span == method => Some(args),
-            _ => None,
-        });
-        let Some(args) = call else { return };
-        let args = ast.args(args);
-        let attr = if args.len() >= 3 {
-            args.get(1)
-        } else {
-            args.first()
-        };
-        match attr.and_then(|a| string_value(file, a.value)) {
-            Some(text) => own.add(Name::new(text), false, method.start),
-            None => {
-                // `def __setattr__(self, name, value): super().__setattr__(name, value)` adds nothing by
-                // itself: only assignments do, and those are seen.
-                let passes_on = ast
-                    .functions
-                    .iter()
-                    .any(|f| f.name == Name::SETATTR_METHOD && f.span.contains(method.start));
-                if !passes_on {
-                    own.open = Some(Arc::from(format!("__setattr__ on {class}")));
-                }
-            }
-        }
-    }
-
-    /// Is an expression the first parameter of a method of this class?
-    fn is_self(&self, file: &File, expr: ExprId, class: ClassKey) -> bool {
-        let ExprKind::Name(name) = file.ast.kind(expr) else {
-            return false;
-        };
-        let mut at = Some(file.scopes.at(file.ast.expr(expr).span.start));
-        while let Some(scope) = at {
-            for b in file.scopes.of(scope, name) {
-                if let BindKind::Param { func, param } = b.kind {
-                    let is_first = file.ast.function(func).params.start == param;
-                    return is_first && self.method_class(file, scope) == Some(class);
-                }
-            }
-            at = file.scopes.scope(scope).parent;
-        }
-        false
-    }
 }
 
 /// Merge resolution orders (C3); an inconsistent hierarchy falls back to first come.
@@ -902,11 +575,8 @@ fn merge(out: &mut Vec<MroEntry>, mut sequences: Vec<Vec<MroEntry>>) {
         if sequences.is_empty() || out.len() > MRO_MAX {
             return;
         }
-        let in_tail = |class: ClassKey| {
-            sequences
-                .iter()
-                .any(|s| s[1..].iter().any(|e| e.class == class))
-        };
+        let in_tail =
+            |class: ClassKey| sequences.iter().any(|s| s[1..].iter().any(|e| e.class == class));
         let next = sequences
             .iter()
             .map(|s| &s[0])

@@ -44,8 +44,7 @@ impl World<'_> {
             ExprKind::True
             | ExprKind::False
             | ExprKind::Compare {
-                op: CmpOp::Is | CmpOp::IsNot | CmpOp::In | CmpOp::NotIn,
-                ..
+                op: CmpOp::Is | CmpOp::IsNot | CmpOp::In | CmpOp::NotIn, ..
             } => self.of_builtin(Name::BOOL),
             ExprKind::None => TySet::none(),
             ExprKind::Ellipsis => self
@@ -66,9 +65,7 @@ impl World<'_> {
                 let (l, r) = (self.expr(env, left), self.expr(env, right));
                 self.binary(op, &l, &r)
             }
-            ExprKind::Unary {
-                op: UnaryOp::Not, ..
-            } => self.of_builtin(Name::BOOL),
+            ExprKind::Unary { op: UnaryOp::Not, .. } => self.of_builtin(Name::BOOL),
             ExprKind::Unary { op, operand } => {
                 let value = self.expr(env, operand);
                 self.unary(op, &value)
@@ -91,11 +88,9 @@ impl World<'_> {
                 let yes = self.expr_if(env, body, test, true);
                 yes.joined(self.expr_if(env, orelse, test, false))
             }
-            ExprKind::Lambda { .. } => TySet::one(Ty::Lambda {
-                file: env.file.id,
-                scope: env.scope,
-                expr: id,
-            }),
+            ExprKind::Lambda { .. } => {
+                TySet::one(Ty::Lambda { file: env.file.id, scope: env.scope, expr: id })
+            }
             ExprKind::Await(value) => {
                 let value = self.expr(env, value);
                 self.awaited(&value)
@@ -135,9 +130,7 @@ impl World<'_> {
         let ast = &env.file.ast;
         let list = ast.list(items);
         if list.len() > TUPLE_MAX
-            || list
-                .iter()
-                .any(|i| matches!(ast.kind(*i), ExprKind::Starred(_)))
+            || list.iter().any(|i| matches!(ast.kind(*i), ExprKind::Starred(_)))
         {
             return self.generic_builtin(Name::TUPLE, vec![self.items_type(env, items)]);
         }
@@ -167,11 +160,7 @@ impl World<'_> {
 
     /// Containers of containers of …: below some depth nothing is known.
     pub(super) fn shallow(&self, set: TySet) -> TySet {
-        if set.depth() > 5 {
-            TySet::unknown()
-        } else {
-            set
-        }
+        if set.depth() > 5 { TySet::unknown() } else { set }
     }
 
     fn dict_display(&self, env: &Env, items: Run) -> TySet {
@@ -251,21 +240,14 @@ impl World<'_> {
     /// `value[index]` of values.
     pub(super) fn subscript(&self, env: &Env, of: &TySet, index: ExprId) -> TySet {
         let ast = &env.file.ast;
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             match ty {
                 Ty::Class { .. } | Ty::Form(_) | Ty::Alias(_) => {
                     if let Ty::Class { class, .. } = ty
                         && self.is_enum(*class)
                     {
-                        out.add(Ty::Instance {
-                            class: *class,
-                            args: None,
-                            exact: true,
-                        });
+                        out.add(Ty::Instance { class: *class, args: None, exact: true });
                         continue;
                     }
                     // A subscripted class is still that class.
@@ -273,10 +255,7 @@ impl World<'_> {
                     for found in &instances.items {
                         match (ty, found) {
                             (Ty::Class { .. }, Ty::Instance { class, args, .. }) => {
-                                out.add(Ty::Class {
-                                    class: *class,
-                                    args: args.clone(),
-                                });
+                                out.add(Ty::Class { class: *class, args: args.clone() });
                             }
                             (Ty::Class { .. }, Ty::Tuple(_)) => {
                                 out.add(Ty::Alias(Arc::new(TySet::one(found.clone()))));
@@ -296,11 +275,8 @@ impl World<'_> {
                         continue;
                     }
                     let is_slice = matches!(ast.kind(index), ExprKind::Slice { .. });
-                    let key = if is_slice {
-                        self.of_builtin(Name::SLICE)
-                    } else {
-                        self.expr(env, index)
-                    };
+                    let key =
+                        if is_slice { self.of_builtin(Name::SLICE) } else { self.expr(env, index) };
                     out.join(self.get_item(ty, &key));
                 }
             }
@@ -325,15 +301,9 @@ impl World<'_> {
                     None => all(),
                 }
             }
-            ExprKind::Unary {
-                op: UnaryOp::Minus,
-                operand,
-            } => {
+            ExprKind::Unary { op: UnaryOp::Minus, operand } => {
                 let digits = text.get(ast.expr(operand).span.range()).unwrap_or("");
-                let at = digits
-                    .parse::<usize>()
-                    .ok()
-                    .and_then(|i| items.len().checked_sub(i));
+                let at = digits.parse::<usize>().ok().and_then(|i| items.len().checked_sub(i));
                 at.and_then(|i| items.get(i)).cloned().unwrap_or_else(all)
             }
             ExprKind::Slice { .. } => self.generic_builtin(Name::TUPLE, vec![all()]),
@@ -352,10 +322,7 @@ impl World<'_> {
 
     /// The result of a function that was decorated as a property, read.
     pub(super) fn property_value(&self, getter: &TySet, receiver: &Ty) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: getter.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: getter.unknown };
         for ty in &getter.items {
             match ty {
                 Ty::Function { file, func, .. } => {

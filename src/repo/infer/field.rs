@@ -47,10 +47,7 @@ impl World<'_> {
             let is_typed = matches!(
                 file.ast.kind(func),
                 ExprKind::Name(Name::NAMED_TUPLE)
-                    | ExprKind::Attribute {
-                        name: Name::NAMED_TUPLE,
-                        ..
-                    }
+                    | ExprKind::Attribute { name: Name::NAMED_TUPLE, .. }
             );
             let fields = self.fields_of_call(&file, args, is_typed)?;
             return Some((file, fields));
@@ -82,14 +79,9 @@ impl World<'_> {
     fn fields_of_call(&self, file: &File, args: Run, is_typed: bool) -> Option<Vec<Field>> {
         let ast = &file.ast;
         let args = ast.args(args);
-        let list = args
-            .iter()
-            .filter(|a| a.kind == ArgKind::Positional)
-            .nth(1)
-            .or_else(|| {
-                args.iter()
-                    .find(|a| a.kind == ArgKind::Keyword(Name::new("field_names")))
-            })?;
+        let list = args.iter().filter(|a| a.kind == ArgKind::Positional).nth(1).or_else(|| {
+            args.iter().find(|a| a.kind == ArgKind::Keyword(Name::new("field_names")))
+        })?;
         let rename = args.iter().any(|a| {
             a.kind == ArgKind::Keyword(Name::RENAME) && matches!(ast.kind(a.value), ExprKind::True)
         });
@@ -185,10 +177,7 @@ impl World<'_> {
         Some(
             fields
                 .iter()
-                .map(|f| {
-                    f.annotation
-                        .map_or_else(TySet::unknown, |a| self.annotation(&env, a))
-                })
+                .map(|f| f.annotation.map_or_else(TySet::unknown, |a| self.annotation(&env, a)))
                 .collect(),
         )
     }
@@ -224,22 +213,14 @@ impl World<'_> {
         let (file, fields) = self.named_tuple_fields(owner)?;
         let field = fields.iter().find(|f| f.name == name)?;
         let env = Env::new(file, crate::repo::scope::ScopeId::MODULE);
-        Some(
-            field
-                .annotation
-                .map_or_else(TySet::unknown, |a| self.annotation(&env, a)),
-        )
+        Some(field.annotation.map_or_else(TySet::unknown, |a| self.annotation(&env, a)))
     }
 
     /// Names that decorators of a class of fields add.
     pub(super) fn field_names(&self, class: ClassKey, own: &mut Own) {
         match self.field_class(class) {
             Some(FieldClass::Dataclass) => {
-                for name in [
-                    Name::DATACLASS_FIELDS,
-                    Name::DATACLASS_PARAMS,
-                    Name::MATCH_ARGS,
-                ] {
+                for name in [Name::DATACLASS_FIELDS, Name::DATACLASS_PARAMS, Name::MATCH_ARGS] {
                     own.add(name, true, 0);
                 }
             }
@@ -324,14 +305,10 @@ impl World<'_> {
     /// `field(default=…, init=False)` and `attr.ib(…)`.
     fn read_field_call(&self, file: &File, id: ClassId, field: &mut Field, kind: FieldClass) {
         let scope = file.scopes.of_class(id);
-        let value = file
-            .scopes
-            .of(scope, field.name)
-            .iter()
-            .find_map(|b| match b.kind {
-                BindKind::Annotated { value, .. } | BindKind::Target { value, .. } => value.some(),
-                _ => None,
-            });
+        let value = file.scopes.of(scope, field.name).iter().find_map(|b| match b.kind {
+            BindKind::Annotated { value, .. } | BindKind::Target { value, .. } => value.some(),
+            _ => None,
+        });
         if let Some(value) = value
             && let ExprKind::Call { func, args } = file.ast.kind(value)
         {
@@ -370,12 +347,8 @@ impl World<'_> {
         if name.is_dunder() || name.is_mangled() || name == Name::IGNORE || !self.is_enum(class) {
             return found;
         }
-        let is_value = |t: &Ty| {
-            !matches!(
-                t,
-                Ty::Function { .. } | Ty::Descriptor(..) | Ty::Class { .. }
-            )
-        };
+        let is_value =
+            |t: &Ty| !matches!(t, Ty::Function { .. } | Ty::Descriptor(..) | Ty::Class { .. });
         let Some(env) = self.class_env(class) else {
             return found;
         };
@@ -388,11 +361,7 @@ impl World<'_> {
             return found;
         }
         if found.unknown || found.items.iter().any(is_value) {
-            return TySet::one(Ty::Instance {
-                class,
-                args: None,
-                exact: true,
-            });
+            return TySet::one(Ty::Instance { class, args: None, exact: true });
         }
         found
     }

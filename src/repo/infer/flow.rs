@@ -134,9 +134,7 @@ fn covers(ast: &Ast, block: Run, pos: u32) -> bool {
 }
 
 fn inner_block(ast: &Ast, stmt: StmtId, pos: u32) -> Option<(Run, Role)> {
-    blocks_of(ast, stmt)
-        .into_iter()
-        .find(|(block, _)| covers(ast, *block, pos))
+    blocks_of(ast, stmt).into_iter().find(|(block, _)| covers(ast, *block, pos))
 }
 
 /// The blocks of a compound statement (not of definitions).
@@ -237,12 +235,7 @@ impl<'a> Walk<'a> {
         if matches!(binding.kind, BindKind::Deleted) {
             return;
         }
-        if !self
-            .found
-            .bindings
-            .iter()
-            .any(|(b, c)| b.pos == binding.pos && c == constraints)
-        {
+        if !self.found.bindings.iter().any(|(b, c)| b.pos == binding.pos && c == constraints) {
             self.found.bindings.push((binding, constraints.clone()));
         }
     }
@@ -260,11 +253,8 @@ impl<'a> Walk<'a> {
         while i > 0 {
             if !self.with_conditions {
                 // Jump to the last statement that binds the name.
-                let end = if i < stmts.len() {
-                    self.ast.stmt(stmts[i]).span.start
-                } else {
-                    u32::MAX
-                };
+                let end =
+                    if i < stmts.len() { self.ast.stmt(stmts[i]).span.start } else { u32::MAX };
                 let before = self.bindings.partition_point(|b| b.pos < end);
                 let Some(last) = before.checked_sub(1).map(|b| self.bindings[b].pos) else {
                     return false;
@@ -311,10 +301,8 @@ impl<'a> Walk<'a> {
             StmtKind::For { node } => {
                 let node = &ast.fors[node as usize];
                 let all = self.within(stmt.span.start, stmt.span.end);
-                let body_start = ast
-                    .block(node.body)
-                    .first()
-                    .map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
+                let body_start =
+                    ast.block(node.body).first().map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
                 let killed = self.block_exit(node.orelse, constraints);
                 // A loop may be left from anywhere in its body.
                 self.block_any(node.body, constraints);
@@ -352,10 +340,8 @@ impl<'a> Walk<'a> {
                 if self.block_exit(body, constraints) {
                     return true;
                 }
-                let body_start = ast
-                    .block(body)
-                    .first()
-                    .map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
+                let body_start =
+                    ast.block(body).first().map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
                 match inside.iter().rfind(|b| b.pos < body_start) {
                     Some(last) => {
                         self.add(*last, constraints);
@@ -449,9 +435,8 @@ impl<'a> Walk<'a> {
             }
         }
         // Only the paths that go on matter for what was bound before.
-        let open: SmallVec<[usize; 4]> = (0..list.len())
-            .filter(|i| !leaving.iter().any(|(l, _)| l == i))
-            .collect();
+        let open: SmallVec<[usize; 4]> =
+            (0..list.len()).filter(|i| !leaving.iter().any(|(l, _)| l == i)).collect();
         if inside.is_empty() {
             if open.is_empty() && !has_else {
                 // Every condition led away: none of them holds here.
@@ -497,10 +482,8 @@ impl<'a> Walk<'a> {
     fn block_any(&mut self, block: Run, constraints: &Constraints) {
         let stmts = self.ast.block(block);
         if let (Some(first), Some(last)) = (stmts.first(), stmts.last()) {
-            let found = self.within(
-                self.ast.stmt(*first).span.start,
-                self.ast.stmt(*last).span.end,
-            );
+            let found =
+                self.within(self.ast.stmt(*first).span.start, self.ast.stmt(*last).span.end);
             self.add_all(found, constraints);
         }
     }
@@ -550,14 +533,10 @@ impl<'a> Walk<'a> {
     fn header(&mut self, id: StmtId, level: &Level, constraints: &mut Constraints) -> bool {
         let ast = self.ast;
         let stmt = ast.stmt(id);
-        let block_start = ast
-            .block(level.block)
-            .first()
-            .map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
-        let block_end = ast
-            .block(level.block)
-            .last()
-            .map_or(stmt.span.end, |s| ast.stmt(*s).span.end);
+        let block_start =
+            ast.block(level.block).first().map_or(stmt.span.end, |s| ast.stmt(*s).span.start);
+        let block_end =
+            ast.block(level.block).last().map_or(stmt.span.end, |s| ast.stmt(*s).span.end);
         match (stmt.kind, level.role) {
             (StmtKind::If { branches }, Role::Branch(at)) => {
                 for i in branches.range().rev().filter(|i| *i <= at as usize) {
@@ -694,13 +673,7 @@ pub(super) fn reaching(
     pos: u32,
     with_conditions: bool,
 ) -> Reaching {
-    let mut walk = Walk {
-        ast,
-        bindings,
-        with_conditions,
-        root,
-        found: Reaching::default(),
-    };
+    let mut walk = Walk { ast, bindings, with_conditions, root, found: Reaching::default() };
     let path = enclosing_path(ast, body, pos);
     // Bindings earlier in the very statement (a walrus).
     if let Some(level) = path.last()
@@ -723,13 +696,7 @@ pub(super) fn reaching(
 
 /// The bindings of a name that are in force when its scope's body has run.
 pub(super) fn at_exit(ast: &Ast, body: Run, bindings: &[Binding], root: Name) -> Reaching {
-    let mut walk = Walk {
-        ast,
-        bindings,
-        with_conditions: false,
-        root,
-        found: Reaching::default(),
-    };
+    let mut walk = Walk { ast, bindings, with_conditions: false, root, found: Reaching::default() };
     let mut constraints = Constraints::new();
     let n = ast.block(body).len();
     if !walk.siblings(body, n, &mut constraints) {

@@ -24,10 +24,8 @@ impl World<'_> {
 
     pub(super) fn is_class_method(&self, file: &File, func: FuncId) -> bool {
         let node = file.ast.function(func);
-        matches!(
-            node.name,
-            Name::NEW | Name::INIT_SUBCLASS | Name::CLASS_GETITEM
-        ) || self.has_decorator(file, node, Name::CLASSMETHOD)
+        matches!(node.name, Name::NEW | Name::INIT_SUBCLASS | Name::CLASS_GETITEM)
+            || self.has_decorator(file, node, Name::CLASSMETHOD)
             || file.ast.list(node.decorators).iter().any(|d| {
                 self.decorator_name(file, *d)
                     .is_some_and(|(_, n)| n.as_str().ends_with("classmethod"))
@@ -35,20 +33,16 @@ impl World<'_> {
     }
 
     fn has_decorator(&self, file: &File, node: &Function, name: Name) -> bool {
-        file.ast.list(node.decorators).iter().any(|d| {
-            self.decorator_name(file, *d)
-                .is_some_and(|(_, n)| n == name)
-        })
+        file.ast
+            .list(node.decorators)
+            .iter()
+            .any(|d| self.decorator_name(file, *d).is_some_and(|(_, n)| n == name))
     }
 
     /// A `def`'s value: the function as its decorators leave it.
     pub(super) fn function_value(&self, file: &Arc<File>, func: FuncId) -> TySet {
         let node = file.ast.function(func);
-        let plain = TySet::one(Ty::Function {
-            file: file.id,
-            func,
-            receiver: None,
-        });
+        let plain = TySet::one(Ty::Function { file: file.id, func, receiver: None });
         let scope = file.scopes.of_function(func);
         let parent = file.scopes.scope(scope).parent.unwrap_or(ScopeId::MODULE);
         let in_class = matches!(file.scopes.scope(parent).kind, ScopeKind::Class(_));
@@ -76,10 +70,10 @@ impl World<'_> {
                 Name::PROPERTY
                 | Name::ABSTRACTPROPERTY
                 | Name::CACHED_PROPERTY
-                | Name::CLASS_PROPERTY => {
-                    if self.is_library_decorator(env, decorator) {
-                        return of(Descriptor::Property);
-                    }
+                | Name::CLASS_PROPERTY
+                    if self.is_library_decorator(env, decorator) =>
+                {
+                    return of(Descriptor::Property);
                 }
                 Name::CLASSMETHOD => return of(Descriptor::ClassMethod),
                 Name::STATICMETHOD => return of(Descriptor::StaticMethod),
@@ -131,11 +125,7 @@ impl World<'_> {
         for ty in &result.items {
             match ty {
                 // A wrapper defined in the decorator: callers see the function it wraps.
-                Ty::Function {
-                    file,
-                    func,
-                    receiver: None,
-                } if self.is_wrapper(*file, *func) => {
+                Ty::Function { file, func, receiver: None } if self.is_wrapper(*file, *func) => {
                     out.join(value.clone());
                     if !self.function_stores(&self.file(*file), *func).is_empty() {
                         out.add(ty.clone());
@@ -165,11 +155,7 @@ impl World<'_> {
             parent.is_some_and(|p| matches!(file.scopes.scope(p).kind, ScopeKind::Function(_)));
         nested
             && (self.has_decorator(&file, node, Name::WRAPS)
-                || file
-                    .ast
-                    .params(node.params)
-                    .iter()
-                    .any(|p| p.kind == ParamKind::VarArgs))
+                || file.ast.params(node.params).iter().any(|p| p.kind == ParamKind::VarArgs))
     }
 
     /// `@x.setter def x` leaves the property that `x` was.
@@ -202,15 +188,9 @@ impl World<'_> {
 
     fn context_manager(&self, value: &TySet, is_async: bool) -> TySet {
         // Kept as a callable whose result enters to what the generator yields.
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: value.unknown,
-        };
-        let manager = if is_async {
-            "_AsyncGeneratorContextManager"
-        } else {
-            "_GeneratorContextManager"
-        };
+        let mut out = TySet { items: Default::default(), unknown: value.unknown };
+        let manager =
+            if is_async { "_AsyncGeneratorContextManager" } else { "_GeneratorContextManager" };
         let class = self.library_class(Name::CONTEXTLIB, Name::new(manager));
         for ty in &value.items {
             let Ty::Function { file, func, .. } = ty else {
@@ -306,11 +286,7 @@ impl World<'_> {
             out.add(Ty::None);
         }
         let out = self.shallow(out);
-        if node.is_async {
-            self.coroutine(out)
-        } else {
-            out
-        }
+        if node.is_async { self.coroutine(out) } else { out }
     }
 
     fn is_abstract(&self, file: &File, node: &Function) -> bool {
@@ -320,12 +296,10 @@ impl World<'_> {
             let skip = usize::from(node.docstring.is_some());
             // Only `...` or nothing after the docstring: a protocol, or a body that is yet to be written.
             body.len() <= skip + 1
-                && body[skip.min(body.len())..]
-                    .iter()
-                    .all(|s| match ast.stmt(*s).kind {
-                        StmtKind::Expr(e) => matches!(ast.kind(e), ExprKind::Ellipsis),
-                        _ => false,
-                    })
+                && body[skip.min(body.len())..].iter().all(|s| match ast.stmt(*s).kind {
+                    StmtKind::Expr(e) => matches!(ast.kind(e), ExprKind::Ellipsis),
+                    _ => false,
+                })
         }
     }
 
@@ -372,10 +346,7 @@ impl World<'_> {
         let (name, args) = if node.is_async {
             (Name::ASYNC_GENERATOR, vec![item, TySet::unknown()])
         } else {
-            (
-                Name::GENERATOR,
-                vec![item, TySet::unknown(), self.shallow(result)],
-            )
+            (Name::GENERATOR, vec![item, TySet::unknown(), self.shallow(result)])
         };
         self.library_class(Name::TYPING, name)
             .map_or_else(TySet::unknown, |class| TySet::generic(class, args))
@@ -389,12 +360,7 @@ impl World<'_> {
             Some(s.scope) == parent
                 && matches!(file.ast.kind(s.receiver), ExprKind::Name(n) if n == node.name)
         };
-        file.scopes
-            .outside_stores()
-            .iter()
-            .filter(is_of)
-            .copied()
-            .collect()
+        file.scopes.outside_stores().iter().filter(is_of).copied().collect()
     }
 
     /// An attribute that a store gives a function.
@@ -406,11 +372,7 @@ impl World<'_> {
     ) -> Option<TySet> {
         let file = self.file(file);
         let mut out: Option<TySet> = None;
-        for store in self
-            .function_stores(&file, func)
-            .iter()
-            .filter(|s| s.name == name)
-        {
+        for store in self.function_stores(&file, func).iter().filter(|s| s.name == name) {
             let env = Env::new(file.clone(), store.scope);
             let found = self.store_value(&env, store);
             out = Some(out.unwrap_or_default().joined(found));

@@ -86,11 +86,7 @@ impl World<'_> {
             Ty::Module(id) => self.module_members(*id, out),
             Ty::Super { after, of, .. } => {
                 let mro = self.mro(*of);
-                let at = mro
-                    .entries
-                    .iter()
-                    .position(|e| e.class == *after)
-                    .map_or(0, |i| i + 1);
+                let at = mro.entries.iter().position(|e| e.class == *after).map_or(0, |i| i + 1);
                 for entry in mro.entries.iter().skip(at) {
                     self.own_members(entry.class, inside, true, out);
                 }
@@ -177,17 +173,10 @@ impl World<'_> {
         }
         for site in self.sites_of(class).iter() {
             let file = self.file(site.file);
-            let pos = file
-                .scopes
-                .outside_stores()
-                .get(site.index as usize)
-                .map_or(0, |s| s.pos);
+            let pos = file.scopes.outside_stores().get(site.index as usize).map_or(0, |s| s.pos);
             out.add(
                 site.name,
-                Member {
-                    kind: MemberKind::Attribute,
-                    site: Some((site.file, pos)),
-                },
+                Member { kind: MemberKind::Attribute, site: Some((site.file, pos)) },
             );
         }
     }
@@ -220,12 +209,7 @@ impl World<'_> {
             if env.file.ast.class(id).decorators.is_empty() || entry.class.file.is_library() {
                 continue;
             }
-            let parent = env
-                .file
-                .scopes
-                .scope(env.scope)
-                .parent
-                .unwrap_or(ScopeId::MODULE);
+            let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
             let value = self.class_value(&env.in_scope(parent), id);
             if value.unknown {
                 let name = env.file.ast.class(id).name;
@@ -258,13 +242,7 @@ impl World<'_> {
                 Some(env) if known.in_class => self.class_name_kind(env, name),
                 _ => MemberKind::Attribute,
             };
-            out.add(
-                name,
-                Member {
-                    kind,
-                    site: Some((class.file, known.pos)),
-                },
-            );
+            out.add(name, Member { kind, site: Some((class.file, known.pos)) });
         }
         if let Some(open) = &own.open {
             out.set_open(|| open.clone());
@@ -275,11 +253,8 @@ impl World<'_> {
         let file = &env.file;
         match file.scopes.of(env.scope, name).last().map(|b| b.kind) {
             Some(BindKind::Function(func)) => {
-                let is_property = file
-                    .ast
-                    .list(file.ast.function(func).decorators)
-                    .iter()
-                    .any(|d| {
+                let is_property =
+                    file.ast.list(file.ast.function(func).decorators).iter().any(|d| {
                         self.decorator_name(file, *d).is_some_and(|(_, n)| {
                             matches!(
                                 n,
@@ -290,11 +265,7 @@ impl World<'_> {
                             )
                         })
                     });
-                if is_property {
-                    MemberKind::Property
-                } else {
-                    MemberKind::Method
-                }
+                if is_property { MemberKind::Property } else { MemberKind::Method }
             }
             Some(BindKind::Class(_)) => MemberKind::Class,
             _ => MemberKind::Attribute,
@@ -389,10 +360,7 @@ impl World<'_> {
             for store in env.file.scopes.stores_of(id) {
                 out.add(
                     store.name,
-                    Member {
-                        kind: MemberKind::Attribute,
-                        site: Some((env.file.id, store.pos)),
-                    },
+                    Member { kind: MemberKind::Attribute, site: Some((env.file.id, store.pos)) },
                 );
             }
         }
@@ -417,13 +385,7 @@ impl World<'_> {
             None if module.is_package => {
                 // A namespace package has its modules and nothing else.
                 for sub in self.submodule_names(id) {
-                    out.add(
-                        sub,
-                        Member {
-                            kind: MemberKind::Module,
-                            site: None,
-                        },
-                    );
+                    out.add(sub, Member { kind: MemberKind::Module, site: None });
                 }
             }
             None => out
@@ -432,13 +394,7 @@ impl World<'_> {
         if file.is_some() && module.is_package {
             for sub in self.submodule_names(id) {
                 if self.is_imported_somewhere(id, sub) {
-                    out.add(
-                        sub,
-                        Member {
-                            kind: MemberKind::Module,
-                            site: None,
-                        },
-                    );
+                    out.add(sub, Member { kind: MemberKind::Module, site: None });
                 }
             }
         }
@@ -454,13 +410,7 @@ impl World<'_> {
         if id.library_index().is_some() {
             return self.library().submodules(&self.module(id));
         }
-        let mut names = self
-            .snapshot
-            .modules
-            .children
-            .get(&id)
-            .cloned()
-            .unwrap_or_default();
+        let mut names = self.snapshot.modules.children.get(&id).cloned().unwrap_or_default();
         let module = self.module(id);
         if module.file().is_none()
             && let Some(other) = self.library().resolve(module.name)
@@ -485,22 +435,10 @@ impl World<'_> {
             Name::LOADER,
             Name::BUILTINS_PRIVATE,
         ] {
-            out.add(
-                name,
-                Member {
-                    kind: MemberKind::Variable,
-                    site: None,
-                },
-            );
+            out.add(name, Member { kind: MemberKind::Variable, site: None });
         }
         if file.is_package {
-            out.add(
-                Name::PATH_ATTR,
-                Member {
-                    kind: MemberKind::Variable,
-                    site: None,
-                },
-            );
+            out.add(Name::PATH_ATTR, Member { kind: MemberKind::Variable, site: None });
         }
         if self.has_module_getattr(file) {
             let name = self.module(id).name;
@@ -557,13 +495,7 @@ impl World<'_> {
                 .iter()
                 .rfind(|b| !matches!(b.kind, BindKind::Deleted))
                 .unwrap_or(&bindings[0]);
-            out.add(
-                name,
-                Member {
-                    kind: module_kind(last),
-                    site: Some((file.id, last.pos)),
-                },
-            );
+            out.add(name, Member { kind: module_kind(last), site: Some((file.id, last.pos)) });
         }
     }
 
@@ -585,9 +517,8 @@ impl World<'_> {
         }
         for &star in &file.scopes.stars {
             let from = &file.ast.imports_from[star as usize];
-            let target = file
-                .absolute(from.level, from.module)
-                .and_then(|m| self.resolve_module(m));
+            let target =
+                file.absolute(from.level, from.module).and_then(|m| self.resolve_module(m));
             let (Some(id), module) = (target, from.module) else {
                 let module = from.module;
                 out.set_open(|| Arc::from(format!("star import of {module}, which is not found")));
@@ -609,17 +540,12 @@ impl World<'_> {
                 for name in names {
                     let member = inner.names.get(&name).cloned();
                     let member = member.or_else(|| {
-                        self.submodule(id, name).map(|_| Member {
-                            kind: MemberKind::Module,
-                            site: None,
-                        })
+                        self.submodule(id, name)
+                            .map(|_| Member { kind: MemberKind::Module, site: None })
                     });
                     out.add(
                         name,
-                        member.unwrap_or(Member {
-                            kind: MemberKind::Variable,
-                            site: None,
-                        }),
+                        member.unwrap_or(Member { kind: MemberKind::Variable, site: None }),
                     );
                 }
                 if !complete {
@@ -643,20 +569,10 @@ impl World<'_> {
             // Importing from a submodule binds the submodule in its package.
             if file.is_package
                 && from.level == 1
-                && let Some(first) = from
-                    .module
-                    .as_str()
-                    .split('.')
-                    .next()
-                    .filter(|f| !f.is_empty())
+                && let Some(first) =
+                    from.module.as_str().split('.').next().filter(|f| !f.is_empty())
             {
-                out.add(
-                    Name::new(first),
-                    Member {
-                        kind: MemberKind::Module,
-                        site: None,
-                    },
-                );
+                out.add(Name::new(first), Member { kind: MemberKind::Module, site: None });
             }
         }
     }

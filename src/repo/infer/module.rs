@@ -27,8 +27,7 @@ impl World<'_> {
             let dotted = alias.name.as_str();
             Name::new(dotted.split('.').next().unwrap_or(dotted))
         };
-        self.resolve_module(name)
-            .map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)))
+        self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)))
     }
 
     /// `from m import name`.
@@ -70,15 +69,11 @@ impl World<'_> {
         let (file, _) = self.module_files(id);
         let Some(file) = file else {
             // A namespace package: only its modules.
-            return self
-                .submodule(id, name)
-                .map(|sub| TySet::one(Ty::Module(sub)));
+            return self.submodule(id, name).map(|sub| TySet::one(Ty::Module(sub)));
         };
         // A submodule that someone imported is an attribute of its package.
         if self.is_imported_somewhere(id, name) {
-            return self
-                .submodule(id, name)
-                .map(|sub| TySet::one(Ty::Module(sub)));
+            return self.submodule(id, name).map(|sub| TySet::one(Ty::Module(sub)));
         }
         // A module-level `__getattr__` answers for everything else.
         self.has_module_getattr(&file).then(TySet::unknown)
@@ -110,14 +105,11 @@ impl World<'_> {
             let env = Env::new(file.clone(), ScopeId::MODULE);
             // The source of a stubbed module has answers of its own.
             if file.is_stub || self.module(id).stub.is_none() {
-                let found = self.memo(key, || {
-                    self.at_scope_exit(&env, name).unwrap_or_else(TySet::empty)
-                });
-                return (!found.is_empty()).then_some(found).or_else(|| {
-                    self.at_scope_exit(&env, name)
-                        .is_some()
-                        .then(TySet::unknown)
-                });
+                let found =
+                    self.memo(key, || self.at_scope_exit(&env, name).unwrap_or_else(TySet::empty));
+                return (!found.is_empty())
+                    .then_some(found)
+                    .or_else(|| self.at_scope_exit(&env, name).is_some().then(TySet::unknown));
             }
             return self.at_scope_exit(&env, name);
         }
@@ -139,9 +131,8 @@ impl World<'_> {
         let mut unresolved = false;
         for &star in file.scopes.stars.iter().rev() {
             let from = &file.ast.imports_from[star as usize];
-            let target = file
-                .absolute(from.level, from.module)
-                .and_then(|m| self.resolve_module(m));
+            let target =
+                file.absolute(from.level, from.module).and_then(|m| self.resolve_module(m));
             let Some(id) = target else {
                 unresolved = true;
                 continue;
@@ -241,19 +232,12 @@ impl World<'_> {
                 }
                 complete
             }
-            ExprKind::Binary {
-                op: BinOp::Add,
-                left,
-                right,
-            } => {
+            ExprKind::Binary { op: BinOp::Add, left, right } => {
                 self.add_all_value(file, left, depth, names)
                     & self.add_all_value(file, right, depth, names)
             }
             // mod.__all__
-            ExprKind::Attribute {
-                value,
-                name: Name::ALL,
-            } => {
+            ExprKind::Attribute { value, name: Name::ALL } => {
                 let ExprKind::Name(module) = ast.kind(value) else {
                     return false;
                 };

@@ -58,10 +58,7 @@ impl World<'_> {
             return value;
         }
         let conditions = flow::conditions(ast, scope.body, path.0[0], pos);
-        conditions
-            .iter()
-            .rev()
-            .fold(value, |set, c| self.narrow(env, set, &path, *c))
+        conditions.iter().rev().fold(value, |set, c| self.narrow(env, set, &path, *c))
     }
 
     fn narrow_test(
@@ -78,18 +75,17 @@ impl World<'_> {
         }
         let ast = &env.file.ast;
         match ast.kind(test) {
-            ExprKind::Unary {
-                op: UnaryOp::Not,
-                operand,
-            } => self.narrow_test(env, set, path, operand, !holds, depth + 1),
+            ExprKind::Unary { op: UnaryOp::Not, operand } => {
+                self.narrow_test(env, set, path, operand, !holds, depth + 1)
+            }
             ExprKind::And { operands } | ExprKind::Or { operands } => {
                 let is_and = matches!(ast.kind(test), ExprKind::And { .. });
                 let operands = ast.list(operands);
                 if is_and == holds {
                     // All of them hold (or none does).
-                    return operands.iter().fold(set, |s, o| {
-                        self.narrow_test(env, s, path, *o, holds, depth + 1)
-                    });
+                    return operands
+                        .iter()
+                        .fold(set, |s, o| self.narrow_test(env, s, path, *o, holds, depth + 1));
                 }
                 let mut out = TySet::empty();
                 for &operand in operands {
@@ -133,11 +129,7 @@ impl World<'_> {
         let equal = same == holds;
         if path.is(ast, left) {
             if matches!(ast.kind(right), ExprKind::None) {
-                return if equal {
-                    only_none(set)
-                } else {
-                    without_none(set)
-                };
+                return if equal { only_none(set) } else { without_none(set) };
             }
             return set;
         }
@@ -189,11 +181,7 @@ impl World<'_> {
                     let classes = self.class_info(env, second.value);
                     let instances = self.instances_of_classes(&classes);
                     let narrowed = self.class_of_instances(&instances);
-                    return if set.items.is_empty() {
-                        narrowed
-                    } else {
-                        narrowed.joined(set)
-                    };
+                    return if set.items.is_empty() { narrowed } else { narrowed.joined(set) };
                 }
                 (Name::HASATTR, _) if holds => return set.with_unknown(),
                 (Name::CALLABLE, _) => return set,
@@ -239,17 +227,10 @@ impl World<'_> {
         if wanted.items.is_empty() {
             return set.with_unknown();
         }
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: wanted.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: wanted.unknown };
         for w in &wanted.items {
             let mut kept = false;
-            if let Ty::Instance {
-                class: wanted_class,
-                ..
-            } = w
-            {
+            if let Ty::Instance { class: wanted_class, .. } = w {
                 for s in &set.items {
                     if let Some(class) = self.class_of(s)
                         && !matches!(s, Ty::None)
@@ -329,8 +310,7 @@ impl World<'_> {
         debug_assert!(matches!(binding.kind, BindKind::Captured { .. }));
         let value = self.expr(env, subject);
         let root = ast.cases[case as usize].pattern;
-        self.capture(env, root, value, binding, 0)
-            .unwrap_or_else(TySet::unknown)
+        self.capture(env, root, value, binding, 0).unwrap_or_else(TySet::unknown)
     }
 
     /// The value that reaches a capture inside a pattern.
@@ -354,11 +334,7 @@ impl World<'_> {
                 let item = self.iterated(&value, false);
                 Some(self.generic_builtin(Name::LIST, vec![item]))
             }
-            PatternKind::As {
-                pattern: inner,
-                name,
-                ..
-            } => {
+            PatternKind::As { pattern: inner, name, .. } => {
                 if here && name == binding.name {
                     return Some(match self.pattern_type(env, inner, 0) {
                         Some(classes) => self.restricted(value, &classes),
@@ -376,17 +352,10 @@ impl World<'_> {
                     let star = list
                         .iter()
                         .position(|p| matches!(ast.pattern(*p).kind, PatternKind::Star(_)));
-                    let step = super::binding::Step::Item {
-                        index: i,
-                        n: list.len(),
-                        star,
-                    };
+                    let step = super::target::Step::Item { index: i, n: list.len(), star };
                     let is_star = Some(i) == star;
-                    let item = if is_star {
-                        value.clone()
-                    } else {
-                        self.unpacked(value.clone(), &[step])
-                    };
+                    let item =
+                        if is_star { value.clone() } else { self.unpacked(value.clone(), &[step]) };
                     self.capture(env, *p, item, binding, depth + 1)
                 })
             }
@@ -399,11 +368,7 @@ impl World<'_> {
                     .iter()
                     .find_map(|p| self.capture(env, *p, item.clone(), binding, depth + 1))
             }
-            PatternKind::Class {
-                class,
-                patterns,
-                keywords,
-            } => {
+            PatternKind::Class { class, patterns, keywords } => {
                 let classes = self.expr(env, class);
                 let narrowed = self.restricted(value, &classes);
                 for &(name, p) in &ast.pattern_keywords[keywords.range()] {
@@ -424,10 +389,7 @@ impl World<'_> {
 
     /// The attribute that the i-th positional pattern of a class looks at.
     fn match_arg(&self, of: &TySet, i: usize) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             let Ty::Instance { class, .. } = ty else {
                 out.unknown = true;
@@ -444,12 +406,7 @@ impl World<'_> {
             }
             let name = self.mro(*class).entries.iter().find_map(|e| {
                 let env = self.class_env(e.class)?;
-                let binding = env
-                    .file
-                    .scopes
-                    .of(env.scope, Name::MATCH_ARGS)
-                    .last()
-                    .copied()?;
+                let binding = env.file.scopes.of(env.scope, Name::MATCH_ARGS).last().copied()?;
                 let BindKind::Target { value, .. } = binding.kind else {
                     return None;
                 };
@@ -478,11 +435,7 @@ fn truthy(mut set: TySet, holds: bool) -> TySet {
 }
 
 fn only_none(set: TySet) -> TySet {
-    if set.items.contains(&Ty::None) || set.unknown {
-        TySet::none()
-    } else {
-        set
-    }
+    if set.items.contains(&Ty::None) || set.unknown { TySet::none() } else { set }
 }
 
 fn without_none(mut set: TySet) -> TySet {

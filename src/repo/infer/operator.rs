@@ -33,11 +33,8 @@ fn method(op: BinOp) -> (&'static str, &'static str) {
 
 impl World<'_> {
     pub(super) fn binary(&self, op: BinOp, left: &TySet, right: &TySet) -> TySet {
-        let has_class = |s: &TySet| {
-            s.items
-                .iter()
-                .any(|t| matches!(t, Ty::Class { .. } | Ty::Alias(_)))
-        };
+        let has_class =
+            |s: &TySet| s.items.iter().any(|t| matches!(t, Ty::Class { .. } | Ty::Alias(_)));
         if op == BinOp::Or
             && is_type_union(left)
             && is_type_union(right)
@@ -47,10 +44,7 @@ impl World<'_> {
         }
         let (name, reflected) = method(op);
         let (name, reflected) = (Name::new(name), Name::new(reflected));
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: left.unknown || right.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: left.unknown || right.unknown };
         if right.items.is_empty() {
             // Nothing is known of the right side: the left side's method may still tell.
             out.unknown = true;
@@ -84,7 +78,7 @@ impl World<'_> {
         }
         if left.items.is_empty() {
             for r in &right.items {
-                if let Some(value) = self.call_method(r, reflected, &[left.clone()]) {
+                if let Some(value) = self.call_method(r, reflected, std::slice::from_ref(left)) {
                     out.join(value);
                 }
             }
@@ -107,10 +101,7 @@ impl World<'_> {
     pub(super) fn augmented(&self, op: BinOp, left: &TySet, right: &TySet) -> TySet {
         let (name, _) = method(op);
         let in_place = Name::new(&format!("__i{}", &name[2..]));
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: left.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: left.unknown };
         for l in &left.items {
             match self.call_method(l, in_place, std::slice::from_ref(right)) {
                 Some(value) if !value.is_empty() => out.join(value),
@@ -152,10 +143,7 @@ impl World<'_> {
             UnaryOp::Not => return self.of_builtin(Name::BOOL),
         };
         let name = Name::new(name);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: value.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: value.unknown };
         for ty in &value.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) => out.join(found),
@@ -216,10 +204,7 @@ impl World<'_> {
             }
             Ty::Var(var) => {
                 let bound = self.var_bound(*var);
-                let mut out = TySet {
-                    items: Default::default(),
-                    unknown: bound.unknown,
-                };
+                let mut out = TySet { items: Default::default(), unknown: bound.unknown };
                 for ty in &bound.items {
                     match self.special_method(ty, name) {
                         Some(found) => out.join(found),
@@ -236,11 +221,8 @@ impl World<'_> {
                 if items.is_empty() {
                     all.unknown = true;
                 }
-                let as_tuple = Ty::Instance {
-                    class,
-                    args: Some(Arc::from(vec![all])),
-                    exact: true,
-                };
+                let as_tuple =
+                    Ty::Instance { class, args: Some(Arc::from(vec![all])), exact: true };
                 self.class_attribute(class, name, &as_tuple, false)
             }
             _ => {
@@ -262,10 +244,7 @@ impl World<'_> {
 
     /// What iterating gives.
     pub(super) fn iterated(&self, of: &TySet, is_async: bool) -> TySet {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             if is_async {
                 let found = self
@@ -287,11 +266,7 @@ impl World<'_> {
             if let Ty::Class { class, .. } = ty
                 && self.is_enum(*class)
             {
-                out.add(Ty::Instance {
-                    class: *class,
-                    args: None,
-                    exact: true,
-                });
+                out.add(Ty::Instance { class: *class, args: None, exact: true });
                 continue;
             }
             // Quick path: what derives from Iterable says what its items are.
@@ -332,10 +307,7 @@ impl World<'_> {
     }
 
     fn next_of(&self, iterator: &TySet, name: Name) -> Option<TySet> {
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: iterator.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: iterator.unknown };
         for ty in &iterator.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) => out.join(found),
@@ -348,10 +320,7 @@ impl World<'_> {
     /// What `with value as target` gives the target.
     pub(super) fn entered(&self, of: &TySet, is_async: bool) -> TySet {
         let name = if is_async { Name::AENTER } else { Name::ENTER };
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             match self.call_method(ty, name, &[]) {
                 Some(found) if is_async => out.join(self.awaited(&found)),
@@ -365,10 +334,7 @@ impl World<'_> {
     pub(super) fn awaited(&self, of: &TySet) -> TySet {
         let coroutine = self.library_class(Name::TYPING, Name::COROUTINE);
         let awaitable = self.library_class(Name::TYPING, Name::AWAITABLE);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             if let Some(args) = coroutine.and_then(|c| self.args_as(ty, c))
                 && args.len() == 3
@@ -393,10 +359,7 @@ impl World<'_> {
     /// What `yield from` gives: the result of the generator.
     pub(super) fn generator_result(&self, of: &TySet) -> TySet {
         let generator = self.library_class(Name::TYPING, Name::GENERATOR);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: of.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: of.unknown };
         for ty in &of.items {
             match generator.and_then(|g| self.args_as(ty, g)) {
                 Some(args) if args.len() == 3 => out.join(args[2].clone()),
@@ -416,10 +379,7 @@ impl World<'_> {
         };
         let declared = self.annotation(env, returns);
         let generator = self.library_class(Name::TYPING, Name::GENERATOR);
-        let mut out = TySet {
-            items: Default::default(),
-            unknown: declared.unknown,
-        };
+        let mut out = TySet { items: Default::default(), unknown: declared.unknown };
         for ty in &declared.items {
             match generator.and_then(|g| self.args_as(ty, g)) {
                 Some(args) if args.len() == 3 => out.join(args[1].clone()),
@@ -431,21 +391,13 @@ impl World<'_> {
 
     /// The class in the resolution order that defines a name.
     pub(super) fn method_owner(&self, class: ClassKey, name: Name) -> Option<ClassKey> {
-        self.mro(class)
-            .entries
-            .iter()
-            .map(|e| e.class)
-            .find(|c| self.own(*c).has_class_level(name))
+        self.mro(class).entries.iter().map(|e| e.class).find(|c| self.own(*c).has_class_level(name))
     }
 }
 
 /// Could every alternative stand in `A | B` as a type?
 fn is_type_union(set: &TySet) -> bool {
-    let is_type = |t: &Ty| {
-        matches!(
-            t,
-            Ty::Class { .. } | Ty::Alias(_) | Ty::None | Ty::Form(_) | Ty::Var(_)
-        )
-    };
+    let is_type =
+        |t: &Ty| matches!(t, Ty::Class { .. } | Ty::Alias(_) | Ty::None | Ty::Form(_) | Ty::Var(_));
     !set.items.is_empty() && set.items.iter().all(is_type)
 }

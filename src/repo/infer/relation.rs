@@ -36,13 +36,7 @@ impl World<'_> {
     /// The project's classes that derive from a class, directly or not.
     pub(crate) fn subclasses(&self, class: ClassKey) -> Arc<[ClassKey]> {
         self.rest_on(Tier::Project);
-        if let Some(known) = self
-            .tiers
-            .borrow_mut()
-            .at(Tier::Project)
-            .subclasses
-            .get(&class)
-        {
+        if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).subclasses.get(&class) {
             return known.clone();
         }
         let mut found: Vec<ClassKey> = Vec::new();
@@ -69,11 +63,7 @@ impl World<'_> {
         }
         let found: Arc<[ClassKey]> = found.into();
         if !self.truncated.get() {
-            self.tiers
-                .borrow_mut()
-                .at(Tier::Project)
-                .subclasses
-                .insert(class, found.clone());
+            self.tiers.borrow_mut().at(Tier::Project).subclasses.insert(class, found.clone());
         }
         found
     }
@@ -95,9 +85,7 @@ impl World<'_> {
                 if seen.insert(file.id) {
                     let sites = self.sites_in(&file);
                     out.extend(
-                        sites
-                            .iter()
-                            .filter(|s| mro.entries.iter().any(|e| e.class == s.class)),
+                        sites.iter().filter(|s| mro.entries.iter().any(|e| e.class == s.class)),
                     );
                 }
             }
@@ -106,13 +94,7 @@ impl World<'_> {
     }
 
     fn sites_in(&self, file: &Arc<File>) -> Arc<[Site]> {
-        if let Some(known) = self
-            .tiers
-            .borrow_mut()
-            .at(Tier::Project)
-            .sites
-            .get(&file.id)
-        {
+        if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).sites.get(&file.id) {
             return known.clone();
         }
         if !self.relations.busy.borrow_mut().insert(file.id) {
@@ -130,42 +112,24 @@ impl World<'_> {
                     Ty::Instance { class, .. } | Ty::Class { class, .. } => *class,
                     _ => continue,
                 };
-                sites.push(Site {
-                    class,
-                    file: file.id,
-                    index: index as u32,
-                    name: store.name,
-                });
+                sites.push(Site { class, file: file.id, index: index as u32, name: store.name });
             }
         }
         self.relations.busy.borrow_mut().remove(&file.id);
         let sites: Arc<[Site]> = sites.into();
         if !self.truncated.get() {
-            self.tiers
-                .borrow_mut()
-                .at(Tier::Project)
-                .sites
-                .insert(file.id, sites.clone());
+            self.tiers.borrow_mut().at(Tier::Project).sites.insert(file.id, sites.clone());
         }
         sites
     }
 
     /// Does some import statement of the project, or of a library file read so far, load a module?
     pub(super) fn is_imported(&self, module: Name) -> bool {
-        if self
-            .project_files()
-            .any(|f| f.relations().imported.contains(&module))
-        {
+        if self.project_files().any(|f| f.relations().imported.contains(&module)) {
             return true;
         }
         let n = self.library().n_files();
-        (0..n).any(|i| {
-            self.library()
-                .file(i)
-                .relations()
-                .imported
-                .contains(&module)
-        })
+        (0..n).any(|i| self.library().file(i).relations().imported.contains(&module))
     }
 }
 
@@ -187,8 +151,7 @@ impl FileRelations {
                     && let Some(name) = base_name(&file.ast, arg.value)
                 {
                     // A base may be imported under another name.
-                    out.bases
-                        .push((original_name(file, name), ClassId(i as u32)));
+                    out.bases.push((original_name(file, name), ClassId(i as u32)));
                 }
             }
         }

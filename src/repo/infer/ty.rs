@@ -32,10 +32,7 @@ impl ClassKey {
     }
     /// A class that the call `expr` makes.
     pub(crate) fn made(file: FileId, expr: ExprId) -> Self {
-        Self {
-            file,
-            id: expr.0 | MADE,
-        }
+        Self { file, id: expr.0 | MADE }
     }
     pub(crate) fn class(self) -> Option<ClassId> {
         (self.id & MADE == 0).then_some(ClassId(self.id))
@@ -124,43 +121,25 @@ impl TySet {
     }
 
     pub(crate) fn unknown() -> Self {
-        Self {
-            items: SmallVec::new(),
-            unknown: true,
-        }
+        Self { items: SmallVec::new(), unknown: true }
     }
 
     pub(crate) fn one(ty: Ty) -> Self {
         let mut items = SmallVec::new();
         items.push(ty);
-        Self {
-            items,
-            unknown: false,
-        }
+        Self { items, unknown: false }
     }
 
     pub(crate) fn instance(class: ClassKey) -> Self {
-        Self::one(Ty::Instance {
-            class,
-            args: None,
-            exact: false,
-        })
+        Self::one(Ty::Instance { class, args: None, exact: false })
     }
 
     pub(crate) fn exact(class: ClassKey) -> Self {
-        Self::one(Ty::Instance {
-            class,
-            args: None,
-            exact: true,
-        })
+        Self::one(Ty::Instance { class, args: None, exact: true })
     }
 
     pub(crate) fn generic(class: ClassKey, args: impl Into<Arc<[TySet]>>) -> Self {
-        Self::one(Ty::Instance {
-            class,
-            args: Some(args.into()),
-            exact: true,
-        })
+        Self::one(Ty::Instance { class, args: Some(args.into()), exact: true })
     }
 
     pub(crate) fn none() -> Self {
@@ -217,10 +196,7 @@ impl TySet {
         if by.is_empty() || !self.has_vars() {
             return self.clone();
         }
-        let mut out = Self {
-            items: SmallVec::new(),
-            unknown: self.unknown,
-        };
+        let mut out = Self { items: SmallVec::new(), unknown: self.unknown };
         for ty in &self.items {
             match ty {
                 Ty::Var(var) => match by.get(*var) {
@@ -240,8 +216,7 @@ impl TySet {
 }
 
 fn args_replaced(args: &Args, by: &Bindings) -> Args {
-    args.as_ref()
-        .map(|a| a.iter().map(|s| s.replaced(by)).collect())
+    args.as_ref().map(|a| a.iter().map(|s| s.replaced(by)).collect())
 }
 
 impl Ty {
@@ -263,25 +238,18 @@ impl Ty {
 
     fn replaced(&self, by: &Bindings) -> Self {
         match self {
-            Self::Instance { class, args, exact } => Self::Instance {
-                class: *class,
-                args: args_replaced(args, by),
-                exact: *exact,
-            },
-            Self::Class { class, args } => Self::Class {
-                class: *class,
-                args: args_replaced(args, by),
-            },
+            Self::Instance { class, args, exact } => {
+                Self::Instance { class: *class, args: args_replaced(args, by), exact: *exact }
+            }
+            Self::Class { class, args } => {
+                Self::Class { class: *class, args: args_replaced(args, by) }
+            }
             Self::Tuple(items) => Self::Tuple(items.iter().map(|s| s.replaced(by)).collect()),
             Self::Callable(set) => Self::Callable(Arc::new(set.replaced(by))),
             Self::Partial(set) => Self::Partial(Arc::new(set.replaced(by))),
             Self::Alias(set) => Self::Alias(Arc::new(set.replaced(by))),
             Self::Descriptor(kind, set) => Self::Descriptor(*kind, Arc::new(set.replaced(by))),
-            Self::Function {
-                file,
-                func,
-                receiver,
-            } => Self::Function {
+            Self::Function { file, func, receiver } => Self::Function {
                 file: *file,
                 func: *func,
                 receiver: receiver.as_ref().map(|r| Arc::new(r.replaced(by))),
@@ -293,9 +261,7 @@ impl Ty {
     fn depth(&self) -> u32 {
         match self {
             Self::Instance { args, .. } | Self::Class { args, .. } => {
-                1 + args
-                    .as_ref()
-                    .map_or(0, |a| a.iter().map(TySet::depth).max().unwrap_or(0))
+                1 + args.as_ref().map_or(0, |a| a.iter().map(TySet::depth).max().unwrap_or(0))
             }
             Self::Tuple(items) => 1 + items.iter().map(TySet::depth).max().unwrap_or(0),
             Self::Callable(set)

@@ -34,6 +34,8 @@ pub(super) enum Key {
     /// The attribute of an instance or a class.
     Attribute(ClassKey, Name, bool, ClassKey),
     Module(ModuleId, Name),
+    /// A parameter without annotation, by its place.
+    Evidence(FileId, u32),
     /// A function as its decorators leave it.
     Decorated(FileId, FuncId),
 }
@@ -156,21 +158,11 @@ pub(crate) enum FrameKind {
 
 impl Env {
     pub(crate) fn new(file: Arc<File>, scope: ScopeId) -> Self {
-        Self {
-            file,
-            scope,
-            receiver: None,
-            frames: None,
-        }
+        Self { file, scope, receiver: None, frames: None }
     }
 
     pub(crate) fn in_scope(&self, scope: ScopeId) -> Self {
-        Self {
-            file: self.file.clone(),
-            scope,
-            receiver: self.receiver,
-            frames: None,
-        }
+        Self { file: self.file.clone(), scope, receiver: self.receiver, frames: None }
     }
 
     pub(crate) fn with_receiver(mut self, receiver: Option<ClassKey>) -> Self {
@@ -182,19 +174,13 @@ impl Env {
     pub(crate) fn with_expr_frame(&self, frame: &ExprFrame) -> Self {
         self.with_frame(match frame {
             ExprFrame::Comp { clauses } => FrameKind::Comp(clauses.clone()),
-            ExprFrame::Lambda { params } => FrameKind::Lambda {
-                params: *params,
-                args: Vec::new(),
-            },
+            ExprFrame::Lambda { params } => FrameKind::Lambda { params: *params, args: Vec::new() },
         })
     }
 
     pub(crate) fn with_frame(&self, kind: FrameKind) -> Self {
         let mut env = self.clone();
-        env.frames = Some(Arc::new(Frame {
-            kind,
-            parent: self.frames.clone(),
-        }));
+        env.frames = Some(Arc::new(Frame { kind, parent: self.frames.clone() }));
         env
     }
 }
@@ -277,14 +263,10 @@ impl<'s> World<'s> {
 
     pub(crate) fn project_files(&self) -> impl Iterator<Item = Arc<File>> + '_ {
         self.rest_on(Tier::Project);
-        self.snapshot
-            .files
-            .iter()
-            .flatten()
-            .map(|f| match &self.overlay {
-                Some(overlay) if overlay.id == f.id => overlay.clone(),
-                _ => f.clone(),
-            })
+        self.snapshot.files.iter().flatten().map(|f| match &self.overlay {
+            Some(overlay) if overlay.id == f.id => overlay.clone(),
+            _ => f.clone(),
+        })
     }
 
     pub(crate) fn module(&self, id: ModuleId) -> Arc<Module> {
@@ -374,24 +356,15 @@ impl<'s> World<'s> {
         let level = self.level.get() + 1;
         self.level.set(level);
         let outer_lowest = self.lowest.replace(u32::MAX);
-        let outer_tier = self.resting_on.replace(if only_here {
-            Tier::Fragment
-        } else {
-            Tier::Library
-        });
+        let outer_tier =
+            self.resting_on.replace(if only_here { Tier::Fragment } else { Tier::Library });
         let mut assumed = TySet::empty();
         let mut round = 0;
         let found = loop {
-            self.open
-                .borrow_mut()
-                .insert(key, (assumed.clone(), false, level));
+            self.open.borrow_mut().insert(key, (assumed.clone(), false, level));
             self.lowest.set(u32::MAX);
             let found = self.deeper(&question);
-            let used = self
-                .open
-                .borrow_mut()
-                .remove(&key)
-                .is_some_and(|(_, used, _)| used);
+            let used = self.open.borrow_mut().remove(&key).is_some_and(|(_, used, _)| used);
             if !used || found.within(&assumed) {
                 break found;
             }
@@ -406,11 +379,7 @@ impl<'s> World<'s> {
         let tier = self.resting_on.get();
         // An answer that rests on an unfinished question further out is not final.
         if lowest >= level && !self.truncated.get() {
-            self.tiers
-                .borrow_mut()
-                .at(tier)
-                .done
-                .insert(key, found.clone());
+            self.tiers.borrow_mut().at(tier).done.insert(key, found.clone());
         }
         let passed_on = if lowest < level { lowest } else { u32::MAX };
         self.lowest.set(outer_lowest.min(passed_on));
@@ -432,54 +401,33 @@ impl<'s> World<'s> {
     pub(super) fn close_mro(&self, class: ClassKey, found: &Arc<Mro>) {
         self.mros_open.borrow_mut().remove(&class);
         if !self.truncated.get() {
-            self.tiers
-                .borrow_mut()
-                .at(Tier::of(class.file))
-                .mros
-                .insert(class, found.clone());
+            self.tiers.borrow_mut().at(Tier::of(class.file)).mros.insert(class, found.clone());
         }
     }
 
     /// What a class defines itself.
     pub(crate) fn own(&self, class: ClassKey) -> Arc<Own> {
         let written = self.fragment.as_ref().filter(|f| f.class == Some(class));
-        let tier = if written.is_some() {
-            Tier::Fragment
-        } else {
-            Tier::of(class.file)
-        };
+        let tier = if written.is_some() { Tier::Fragment } else { Tier::of(class.file) };
         self.rest_on(Tier::of(class.file));
         if let Some(known) = self.tiers.borrow_mut().at(tier).owns.get(&class) {
             return known.clone();
         }
         let found = Arc::new(self.find_own(class));
         if !self.truncated.get() {
-            self.tiers
-                .borrow_mut()
-                .at(tier)
-                .owns
-                .insert(class, found.clone());
+            self.tiers.borrow_mut().at(tier).owns.insert(class, found.clone());
         }
         found
     }
 
     /// A class of a library module, by name.
     pub(crate) fn library_class(&self, module: Name, name: Name) -> Option<ClassKey> {
-        if let Some(&known) = self
-            .tiers
-            .borrow_mut()
-            .at(Tier::Library)
-            .classes
-            .get(&(module, name))
+        if let Some(&known) = self.tiers.borrow_mut().at(Tier::Library).classes.get(&(module, name))
         {
             return known;
         }
         let found = self.find_library_class(module, name);
-        self.tiers
-            .borrow_mut()
-            .at(Tier::Library)
-            .classes
-            .insert((module, name), found);
+        self.tiers.borrow_mut().at(Tier::Library).classes.insert((module, name), found);
         found
     }
 
@@ -489,9 +437,7 @@ impl<'s> World<'s> {
         } else {
             self.library().resolve(module)
         };
-        let found = id
-            .and_then(|id| self.module_files(id).0)
-            .and_then(|f| class_in(&f, name));
+        let found = id.and_then(|id| self.module_files(id).0).and_then(|f| class_in(&f, name));
         found
             .or_else(|| class_in(&self.file(self.library().supplement()), name))
             .or_else(|| class_in(&self.file(self.library().support()), name))
@@ -507,8 +453,7 @@ impl<'s> World<'s> {
     }
 
     pub(crate) fn generic_builtin(&self, name: Name, args: impl Into<Arc<[TySet]>>) -> TySet {
-        self.builtin(name)
-            .map_or_else(TySet::unknown, |class| TySet::generic(class, args))
+        self.builtin(name).map_or_else(TySet::unknown, |class| TySet::generic(class, args))
     }
 
     /// The class around a scope's function, when it is a method.
@@ -542,9 +487,9 @@ impl<'s> World<'s> {
             Ty::None => self.library_class(Name::TYPES, Name::NONE_TYPE),
             Ty::Class { .. } => self.builtin(Name::TYPE),
             Ty::Module(_) => self.library_class(Name::TYPES, Name::MODULE_TYPE),
-            Ty::Function {
-                receiver: Some(_), ..
-            } => self.library_class(Name::TYPES, Name::METHOD_TYPE),
+            Ty::Function { receiver: Some(_), .. } => {
+                self.library_class(Name::TYPES, Name::METHOD_TYPE)
+            }
             Ty::Function { .. } | Ty::Lambda { .. } | Ty::Callable(_) => {
                 self.library_class(Name::TYPES, Name::FUNCTION_TYPE)
             }
@@ -562,11 +507,8 @@ use super::ty::Descriptor;
 
 /// The class that a module binds to a name.
 pub(super) fn class_in(file: &File, name: Name) -> Option<ClassKey> {
-    file.scopes
-        .of(ScopeId::MODULE, name)
-        .iter()
-        .find_map(|b| match b.kind {
-            BindKind::Class(class) => Some(ClassKey::new(file.id, class)),
-            _ => None,
-        })
+    file.scopes.of(ScopeId::MODULE, name).iter().find_map(|b| match b.kind {
+        BindKind::Class(class) => Some(ClassKey::new(file.id, class)),
+        _ => None,
+    })
 }

@@ -72,16 +72,16 @@ impl Run {
 
 /// Byte offsets `start..end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Span {
-    pub start: u32,
-    pub end: u32,
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
 }
 
 impl Span {
-    pub fn contains(self, at: u32) -> bool {
+    pub(crate) fn contains(self, at: u32) -> bool {
         self.start <= at && at < self.end
     }
-    pub fn range(self) -> std::ops::Range<usize> {
+    pub(crate) fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
 }
@@ -454,99 +454,45 @@ pub(crate) struct Stmt {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StmtKind {
     Expr(ExprId),
-    Assign {
-        targets: Run,
-        value: ExprId,
-    },
-    AugAssign {
-        target: ExprId,
-        op: BinOp,
-        value: ExprId,
-    },
-    AnnAssign {
-        target: ExprId,
-        annotation: ExprId,
-        value: ExprId,
-    },
+    Assign { targets: Run, value: ExprId },
+    AugAssign { target: ExprId, op: BinOp, value: ExprId },
+    AnnAssign { target: ExprId, annotation: ExprId, value: ExprId },
     Return(ExprId),
-    Delete {
-        targets: Run,
-    },
-    Raise {
-        exception: ExprId,
-        cause: ExprId,
-    },
-    Assert {
-        test: ExprId,
-        message: ExprId,
-    },
-    Global {
-        names: Run,
-    },
-    Nonlocal {
-        names: Run,
-    },
+    Delete { targets: Run },
+    Raise { exception: ExprId, cause: ExprId },
+    Assert { test: ExprId, message: ExprId },
+    Global { names: Run },
+    Nonlocal { names: Run },
     Pass,
     Break,
     Continue,
-    Import {
-        names: Run,
-    },
-    ImportFrom {
-        from: u32,
-    },
-    TypeAlias {
-        name: Name,
-        value: ExprId,
-        type_params: Run,
-    },
-    If {
-        branches: Run,
-    },
-    While {
-        test: ExprId,
-        body: Run,
-        orelse: Run,
-    },
-    For {
-        node: u32,
-    },
-    Try {
-        node: u32,
-    },
-    With {
-        items: Run,
-        body: Run,
-        is_async: bool,
-    },
-    Match {
-        subject: ExprId,
-        cases: Run,
-    },
+    Import { names: Run },
+    ImportFrom { from: u32 },
+    TypeAlias { name: Name, value: ExprId, type_params: Run },
+    If { branches: Run },
+    While { test: ExprId, body: Run, orelse: Run },
+    For { node: u32 },
+    Try { node: u32 },
+    With { items: Run, body: Run, is_async: bool },
+    Match { subject: ExprId, cases: Run },
     Function(FuncId),
     Class(ClassId),
 }
 
 /// One place that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyntaxError {
-    pub span: Span,
-    pub message: &'static str,
+pub(crate) struct SyntaxError {
+    pub(crate) span: Span,
+    pub(crate) message: &'static str,
 }
 
 /// Where the completion cursor was met while parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CursorSite {
     /// At the start of a name that is an expression (`Name(CURSOR)`).
-    Name {
-        expr: ExprId,
-        at_statement_start: bool,
-    },
+    Name { expr: ExprId, at_statement_start: bool },
     /// After a dot: `value.█`.
-    Member {
-        value: ExprId,
-        at_statement_start: bool,
-    },
+    Member { value: ExprId, at_statement_start: bool },
     /// `import a.b.█`: the dotted part typed so far (empty at the start).
     ImportModule { dotted: Name },
     /// `from ..a.█`.

@@ -10,127 +10,15 @@
 //!   in valid code this never happens, in code being written it keeps one unclosed bracket from
 //!   swallowing the rest of the file.
 
-use super::ast::{BinOp, Span};
+use super::ast::BinOp;
+use super::token::keyword;
+pub(super) use super::token::{T, Token};
 
 /// Deepest indentation that is tracked (CPython allows 100 levels).
 const INDENTS_MAX: usize = 100;
 
 /// How far a string inside an f-string field is looked for, in bytes.
 const LOOKAHEAD_MAX: usize = 2000;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum T {
-    Eof,
-    Newline,
-    Indent,
-    Dedent,
-    /// The completion cursor.
-    Cursor,
-    Name,
-    Int,
-    Float,
-    Complex,
-    Str,
-    Bytes,
-    FStr,
-    Error,
-    LParen,
-    RParen,
-    LBracket,
-    RBracket,
-    LBrace,
-    RBrace,
-    Comma,
-    Colon,
-    Semicolon,
-    Dot,
-    Dots3,
-    Arrow,
-    At,
-    Assign,
-    ColonEq,
-    AugAssign,
-    Plus,
-    Minus,
-    Star,
-    DoubleStar,
-    Slash,
-    DoubleSlash,
-    Percent,
-    LShift,
-    RShift,
-    Amp,
-    Pipe,
-    Caret,
-    Tilde,
-    Lt,
-    Gt,
-    LtE,
-    GtE,
-    EqEq,
-    NotEq,
-    Bang,
-    KwFalse,
-    KwNone,
-    KwTrue,
-    KwAnd,
-    KwAs,
-    KwAssert,
-    KwAsync,
-    KwAwait,
-    KwBreak,
-    KwClass,
-    KwContinue,
-    KwDef,
-    KwDel,
-    KwElif,
-    KwElse,
-    KwExcept,
-    KwFinally,
-    KwFor,
-    KwFrom,
-    KwGlobal,
-    KwIf,
-    KwImport,
-    KwIn,
-    KwIs,
-    KwLambda,
-    KwNonlocal,
-    KwNot,
-    KwOr,
-    KwPass,
-    KwRaise,
-    KwReturn,
-    KwTry,
-    KwWhile,
-    KwWith,
-    KwYield,
-}
-
-impl T {
-    pub(super) fn is_keyword(self) -> bool {
-        self as u8 >= T::KwFalse as u8
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
-    pub(super) kind: T,
-    pub(super) start: u32,
-    pub(super) end: u32,
-    /// The first token of its physical line.
-    pub(super) first_on_line: bool,
-}
-
-impl Token {
-    pub(super) fn span(self) -> Span {
-        Span {
-            start: self.start,
-            end: self.end,
-        }
-    }
-}
 
 /// A part of the text that is not there: the cursor stands at `start`, and the text goes on at
 /// `resume` (the start of a line, or the end).
@@ -243,12 +131,7 @@ impl<'s> Lexer<'s> {
         if !matches!(kind, T::Newline | T::Indent | T::Dedent | T::Eof) {
             self.line_has_token = true;
         }
-        Token {
-            kind,
-            start: start as u32,
-            end: self.pos as u32,
-            first_on_line,
-        }
+        Token { kind, start: start as u32, end: self.pos as u32, first_on_line }
     }
 
     fn skip_newline(&mut self) {
@@ -505,11 +388,7 @@ impl<'s> Lexer<'s> {
     }
 
     fn or_assign(&self, kind: T, len: usize) -> (T, usize) {
-        if self.peek(len) == b'=' {
-            (T::AugAssign, len + 1)
-        } else {
-            (kind, len)
-        }
+        if self.peek(len) == b'=' { (T::AugAssign, len + 1) } else { (kind, len) }
     }
 
     /// The operator of an [`T::AugAssign`] token.
@@ -781,48 +660,4 @@ impl<'s> Lexer<'s> {
     pub(super) fn at_hole(&self) -> bool {
         self.hole.is_some_and(|h| h.start == self.pos)
     }
-}
-
-fn keyword(word: &[u8]) -> Option<T> {
-    if word.len() < 2 || word.len() > 8 {
-        return None;
-    }
-    Some(match word {
-        b"False" => T::KwFalse,
-        b"None" => T::KwNone,
-        b"True" => T::KwTrue,
-        b"and" => T::KwAnd,
-        b"as" => T::KwAs,
-        b"assert" => T::KwAssert,
-        b"async" => T::KwAsync,
-        b"await" => T::KwAwait,
-        b"break" => T::KwBreak,
-        b"class" => T::KwClass,
-        b"continue" => T::KwContinue,
-        b"def" => T::KwDef,
-        b"del" => T::KwDel,
-        b"elif" => T::KwElif,
-        b"else" => T::KwElse,
-        b"except" => T::KwExcept,
-        b"finally" => T::KwFinally,
-        b"for" => T::KwFor,
-        b"from" => T::KwFrom,
-        b"global" => T::KwGlobal,
-        b"if" => T::KwIf,
-        b"import" => T::KwImport,
-        b"in" => T::KwIn,
-        b"is" => T::KwIs,
-        b"lambda" => T::KwLambda,
-        b"nonlocal" => T::KwNonlocal,
-        b"not" => T::KwNot,
-        b"or" => T::KwOr,
-        b"pass" => T::KwPass,
-        b"raise" => T::KwRaise,
-        b"return" => T::KwReturn,
-        b"try" => T::KwTry,
-        b"while" => T::KwWhile,
-        b"with" => T::KwWith,
-        b"yield" => T::KwYield,
-        _ => return None,
-    })
 }

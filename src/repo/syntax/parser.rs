@@ -27,10 +27,7 @@ pub(crate) struct Region {
 
 impl Region {
     pub(crate) fn whole(text: &str) -> Self {
-        Self {
-            range: 0..text.len(),
-            hole: None,
-        }
+        Self { range: 0..text.len(), hole: None }
     }
 }
 
@@ -44,12 +41,7 @@ pub(crate) fn parse(text: &str, region: &Region) -> Ast {
     let mut parser = Parser {
         lx: Lexer::new(text, region.range.clone(), region.hole),
         src: text,
-        tok: Token {
-            kind: T::Newline,
-            start: 0,
-            end: 0,
-            first_on_line: false,
-        },
+        tok: Token { kind: T::Newline, start: 0, end: 0, first_on_line: false },
         prev_end: 0,
         ast,
         names: FxHashMap::default(),
@@ -125,9 +117,7 @@ impl<'s> Parser<'s> {
 
     pub(super) fn text(&self, token: Token) -> &'s str {
         // Tokens begin and end at ASCII bytes or at the ends of runs of non-ASCII ones.
-        self.src
-            .get(token.start as usize..token.end as usize)
-            .unwrap_or("")
+        self.src.get(token.start as usize..token.end as usize).unwrap_or("")
     }
 
     pub(super) fn name_of(&mut self, token: Token) -> Name {
@@ -142,10 +132,7 @@ impl<'s> Parser<'s> {
 
     pub(super) fn expr(&mut self, kind: ExprKind, start: u32, end: u32) -> ExprId {
         let id = ExprId(self.ast.exprs.len() as u32);
-        self.ast.exprs.push(Expr {
-            kind,
-            span: Span { start, end },
-        });
+        self.ast.exprs.push(Expr { kind, span: Span { start, end } });
         id
     }
 
@@ -186,11 +173,7 @@ impl<'s> Parser<'s> {
 
     pub(super) fn record_cursor(&mut self, site: CursorSite) {
         let frames = self.frames.clone();
-        self.ast.cursor = Some(Box::new(Cursor {
-            site,
-            call: None,
-            frames,
-        }));
+        self.ast.cursor = Some(Box::new(Cursor { site, call: None, frames }));
     }
 
     /// At the cursor where only a new name may stand: note it and go on.
@@ -212,18 +195,11 @@ impl<'s> Parser<'s> {
                 T::Cursor => {
                     let start = self.tok.start;
                     let id = self.expr(ExprKind::Name(Name::CURSOR), start, start);
-                    self.record_cursor(CursorSite::Name {
-                        expr: id,
-                        at_statement_start: false,
-                    });
+                    self.record_cursor(CursorSite::Name { expr: id, at_statement_start: false });
                 }
                 _ if self.tok.first_on_line => {
                     self.lx.break_brackets(self.tok.start as usize);
-                    self.tok = Token {
-                        kind: T::Newline,
-                        first_on_line: false,
-                        ..self.tok
-                    };
+                    self.tok = Token { kind: T::Newline, first_on_line: false, ..self.tok };
                     return;
                 }
                 _ => {}
@@ -246,8 +222,5 @@ impl<'s> Parser<'s> {
 pub(super) fn run<I: Copy>(arena: &mut Vec<I>, items: &[I]) -> Run {
     let start = arena.len() as u32;
     arena.extend_from_slice(items);
-    Run {
-        start,
-        len: items.len() as u32,
-    }
+    Run { start, len: items.len() as u32 }
 }

@@ -15,10 +15,7 @@ impl Parser<'_> {
     fn pattern_node(&mut self, kind: PatternKind, start: u32) -> PatId {
         let id = PatId(self.ast.patterns.len() as u32);
         let end = self.prev_end.max(start);
-        self.ast.patterns.push(Pattern {
-            kind,
-            span: Span { start, end },
-        });
+        self.ast.patterns.push(Pattern { kind, span: Span { start, end } });
         id
     }
 
@@ -62,14 +59,7 @@ impl Parser<'_> {
         let name = self.name_of(self.tok);
         let name_start = self.tok.start;
         self.advance();
-        self.pattern_node(
-            PatternKind::As {
-                pattern,
-                name,
-                name_start,
-            },
-            start,
-        )
+        self.pattern_node(PatternKind::As { pattern, name, name_start }, start)
     }
 
     fn or_pattern(&mut self) -> PatId {
@@ -102,11 +92,7 @@ impl Parser<'_> {
                 self.pattern_node(PatternKind::Star(name), start)
             }
             T::LParen | T::LBracket => {
-                let closer = if self.at(T::LParen) {
-                    T::RParen
-                } else {
-                    T::RBracket
-                };
+                let closer = if self.at(T::LParen) { T::RParen } else { T::RBracket };
                 self.advance();
                 let mut items: Patterns = SmallVec::new();
                 let mut comma = false;
@@ -167,10 +153,7 @@ impl Parser<'_> {
         let mut class = self.expr(ExprKind::Name(name), start, end);
         while self.eat(T::Dot) {
             if self.at(T::Cursor) {
-                self.record_cursor(CursorSite::Member {
-                    value: class,
-                    at_statement_start: false,
-                });
+                self.record_cursor(CursorSite::Member { value: class, at_statement_start: false });
                 self.advance();
                 break;
             }
@@ -209,14 +192,7 @@ impl Parser<'_> {
         self.expect(T::RParen, "expected ')'");
         let patterns = run(&mut self.ast.pattern_lists, &positional);
         let keywords = run(&mut self.ast.pattern_keywords, &keywords);
-        self.pattern_node(
-            PatternKind::Class {
-                class,
-                patterns,
-                keywords,
-            },
-            start,
-        )
+        self.pattern_node(PatternKind::Class { class, patterns, keywords }, start)
     }
 
     fn mapping_pattern(&mut self) -> PatId {
@@ -306,23 +282,10 @@ impl Parser<'_> {
         let start = self.tok.start;
         let name = self.name_of(self.tok);
         self.advance();
-        let annotation = if annotated && self.eat(T::Colon) {
-            self.star_or_named()
-        } else {
-            ExprId::NONE
-        };
-        let default = if self.eat(T::Assign) {
-            self.test()
-        } else {
-            ExprId::NONE
-        };
-        Param {
-            name,
-            kind,
-            annotation,
-            default,
-            start,
-        }
+        let annotation =
+            if annotated && self.eat(T::Colon) { self.star_or_named() } else { ExprId::NONE };
+        let default = if self.eat(T::Assign) { self.test() } else { ExprId::NONE };
+        Param { name, kind, annotation, default, start }
     }
 
     /// `[T: bound = default, *Ts, **P]`, when it is there.
@@ -346,23 +309,9 @@ impl Parser<'_> {
             }
             let (name, start) = (self.name_of(self.tok), self.tok.start);
             self.advance();
-            let bound = if self.eat(T::Colon) {
-                self.test()
-            } else {
-                ExprId::NONE
-            };
-            let default = if self.eat(T::Assign) {
-                self.test()
-            } else {
-                ExprId::NONE
-            };
-            params.push(TypeParam {
-                name,
-                kind,
-                bound,
-                default,
-                start,
-            });
+            let bound = if self.eat(T::Colon) { self.test() } else { ExprId::NONE };
+            let default = if self.eat(T::Assign) { self.test() } else { ExprId::NONE };
+            params.push(TypeParam { name, kind, bound, default, start });
             if !self.eat(T::Comma) {
                 break;
             }

@@ -21,18 +21,15 @@ impl Parser<'_> {
         self.stmt_run(&body)
     }
 
-    fn push(&mut self, kind: StmtKind, start: u32) -> StmtId {
+    pub(super) fn push(&mut self, kind: StmtKind, start: u32) -> StmtId {
         let id = StmtId(self.ast.stmts.len() as u32);
         let end = self.prev_end.max(start);
-        self.ast.stmts.push(Stmt {
-            kind,
-            span: Span { start, end },
-        });
+        self.ast.stmts.push(Stmt { kind, span: Span { start, end } });
         id
     }
 
     /// One logical line or compound statement.
-    fn statement(&mut self, out: &mut Stmts) {
+    pub(super) fn statement(&mut self, out: &mut Stmts) {
         match self.tok.kind {
             T::Newline => self.advance(),
             T::Indent => {
@@ -81,7 +78,7 @@ impl Parser<'_> {
         }
     }
 
-    fn at_match(&self) -> bool {
+    pub(super) fn at_match(&self) -> bool {
         if self.text(self.tok) != "match" {
             return false;
         }
@@ -101,7 +98,7 @@ impl Parser<'_> {
     }
 
     /// Simple statements separated by semicolons.
-    fn simple_line(&mut self, out: &mut Stmts) {
+    pub(super) fn simple_line(&mut self, out: &mut Stmts) {
         loop {
             let before = self.tok.start;
             let id = self.simple_statement();
@@ -125,7 +122,7 @@ impl Parser<'_> {
         }
     }
 
-    fn simple_statement(&mut self) -> StmtId {
+    pub(super) fn simple_statement(&mut self) -> StmtId {
         let start = self.tok.start;
         self.target_start = u32::MAX;
         let kind = match self.tok.kind {
@@ -139,30 +136,18 @@ impl Parser<'_> {
             }
             T::KwRaise => {
                 self.advance();
-                let exception = if self.starts_expression() {
-                    self.test()
-                } else {
-                    ExprId::NONE
-                };
+                let exception = if self.starts_expression() { self.test() } else { ExprId::NONE };
                 if self.at(T::Comma) {
                     // Python 2: raise E, value
                     self.error("expected the end of the statement");
                 }
-                let cause = if self.eat(T::KwFrom) {
-                    self.test()
-                } else {
-                    ExprId::NONE
-                };
+                let cause = if self.eat(T::KwFrom) { self.test() } else { ExprId::NONE };
                 StmtKind::Raise { exception, cause }
             }
             T::KwAssert => {
                 self.advance();
                 let test = self.test();
-                let message = if self.eat(T::Comma) {
-                    self.test()
-                } else {
-                    ExprId::NONE
-                };
+                let message = if self.eat(T::Comma) { self.test() } else { ExprId::NONE };
                 StmtKind::Assert { test, message }
             }
             T::KwDel => {
@@ -187,20 +172,16 @@ impl Parser<'_> {
         self.push(kind, start)
     }
 
-    fn word(&mut self, kind: StmtKind) -> StmtKind {
+    pub(super) fn word(&mut self, kind: StmtKind) -> StmtKind {
         self.advance();
         kind
     }
 
-    fn optional_list(&mut self) -> ExprId {
-        if self.starts_expression() {
-            self.expression_list()
-        } else {
-            ExprId::NONE
-        }
+    pub(super) fn optional_list(&mut self) -> ExprId {
+        if self.starts_expression() { self.expression_list() } else { ExprId::NONE }
     }
 
-    fn declared_names(&mut self) -> Run {
+    pub(super) fn declared_names(&mut self) -> Run {
         self.advance();
         let mut names: SmallVec<[Name; 4]> = SmallVec::new();
         loop {
@@ -220,7 +201,7 @@ impl Parser<'_> {
         run(&mut self.ast.name_lists, &names)
     }
 
-    fn at_type_alias(&self) -> bool {
+    pub(super) fn at_type_alias(&self) -> bool {
         if self.text(self.tok) != "type" {
             return false;
         }
@@ -228,21 +209,17 @@ impl Parser<'_> {
         ahead.next().kind == T::Name && matches!(ahead.next().kind, T::Assign | T::LBracket)
     }
 
-    fn type_alias(&mut self) -> StmtKind {
+    pub(super) fn type_alias(&mut self) -> StmtKind {
         self.advance();
         let name = self.name_of(self.tok);
         self.advance();
         let type_params = self.type_parameters();
         self.expect(T::Assign, "expected '='");
         let value = self.test();
-        StmtKind::TypeAlias {
-            name,
-            value,
-            type_params,
-        }
+        StmtKind::TypeAlias { name, value, type_params }
     }
 
-    fn expression_statement(&mut self) -> StmtKind {
+    pub(super) fn expression_statement(&mut self) -> StmtKind {
         self.target_start = self.tok.start;
         let first = self.expression_list();
         self.target_start = u32::MAX;
@@ -260,174 +237,28 @@ impl Parser<'_> {
             T::Colon if self.is_annotatable(first) => {
                 self.advance();
                 let annotation = self.star_or_named();
-                let value = if self.eat(T::Assign) {
-                    self.expression_list()
-                } else {
-                    ExprId::NONE
-                };
-                StmtKind::AnnAssign {
-                    target: first,
-                    annotation,
-                    value,
-                }
+                let value = if self.eat(T::Assign) { self.expression_list() } else { ExprId::NONE };
+                StmtKind::AnnAssign { target: first, annotation, value }
             }
             T::AugAssign => {
                 let op = self.lx.aug_op(self.tok);
                 self.advance();
                 let value = self.expression_list();
-                StmtKind::AugAssign {
-                    target: first,
-                    op,
-                    value,
-                }
+                StmtKind::AugAssign { target: first, op, value }
             }
             _ => StmtKind::Expr(first),
         }
     }
 
-    fn is_annotatable(&self, target: ExprId) -> bool {
+    pub(super) fn is_annotatable(&self, target: ExprId) -> bool {
         matches!(
             self.ast.kind(target),
             ExprKind::Name(_) | ExprKind::Attribute { .. } | ExprKind::Subscript { .. }
         )
     }
 
-    /// `a.b.c`; stops before the cursor.
-    fn dotted_name(&mut self) -> Name {
-        let mut dotted = String::new();
-        while self.at(T::Name) {
-            dotted.push_str(self.name_of(self.tok).as_str());
-            self.advance();
-            if !self.at(T::Dot) {
-                break;
-            }
-            self.advance();
-            dotted.push('.');
-        }
-        if dotted.ends_with('.') && !self.at(T::Cursor) {
-            self.error("expected a name after '.'");
-        }
-        Name::new(dotted.trim_end_matches('.'))
-    }
-
-    fn as_name(&mut self) -> (Option<Name>, u32) {
-        if !self.eat(T::KwAs) || self.cursor_defines() {
-            return (None, 0);
-        }
-        if !self.at(T::Name) {
-            self.error("expected a name after 'as'");
-            return (None, 0);
-        }
-        let found = (Some(self.name_of(self.tok)), self.tok.start);
-        self.advance();
-        found
-    }
-
-    fn import(&mut self) -> StmtKind {
-        self.advance();
-        let mut names: SmallVec<[Alias; 4]> = SmallVec::new();
-        loop {
-            let name_start = self.tok.start;
-            let name = self.dotted_name();
-            if self.at(T::Cursor) {
-                self.record_cursor(CursorSite::ImportModule { dotted: name });
-                self.advance();
-                break;
-            }
-            if name == Name::EMPTY {
-                self.error("expected a module name");
-                break;
-            }
-            let (as_name, as_start) = self.as_name();
-            names.push(Alias {
-                name,
-                name_start,
-                as_name,
-                as_start,
-            });
-            if !self.eat(T::Comma) {
-                break;
-            }
-        }
-        let names = run(&mut self.ast.aliases, &names);
-        StmtKind::Import { names }
-    }
-
-    fn import_from(&mut self) -> StmtKind {
-        self.advance();
-        let mut level = 0;
-        loop {
-            match self.tok.kind {
-                T::Dot => level += 1,
-                T::Dots3 => level += 3,
-                _ => break,
-            }
-            self.advance();
-        }
-        let module_start = self.tok.start;
-        let module = self.dotted_name();
-        let mut names: SmallVec<[Alias; 8]> = SmallVec::new();
-        let mut star = false;
-        if self.at(T::Cursor) {
-            self.record_cursor(CursorSite::FromModule {
-                level,
-                dotted: module,
-            });
-            self.advance();
-        } else if self.expect(T::KwImport, "expected 'import'") {
-            let parenthesised = self.eat(T::LParen);
-            loop {
-                match self.tok.kind {
-                    T::Star => {
-                        self.advance();
-                        star = true;
-                        break;
-                    }
-                    T::Cursor => {
-                        self.record_cursor(CursorSite::FromName { level, module });
-                        self.advance();
-                        break;
-                    }
-                    T::Name => {
-                        let (name, name_start) = (self.name_of(self.tok), self.tok.start);
-                        self.advance();
-                        let (as_name, as_start) = self.as_name();
-                        names.push(Alias {
-                            name,
-                            name_start,
-                            as_name,
-                            as_start,
-                        });
-                    }
-                    _ => {
-                        if names.is_empty() || !parenthesised {
-                            self.error("expected a name to import");
-                        }
-                        break;
-                    }
-                }
-                if !self.eat(T::Comma) {
-                    break;
-                }
-            }
-            if parenthesised {
-                self.expect(T::RParen, "expected ')'");
-            }
-        }
-        let names = run(&mut self.ast.aliases, &names);
-        let from = self.ast.imports_from.len() as u32;
-        self.ast.imports_from.push(ImportFrom {
-            module,
-            module_start,
-            level,
-            names,
-            star,
-        });
-        StmtKind::ImportFrom { from }
-    }
-
     /// `: block`, or nothing when the colon or the block is missing.
-    fn block(&mut self) -> Run {
+    pub(super) fn block(&mut self) -> Run {
         let mut body: Stmts = SmallVec::new();
         if !self.eat(T::Colon) {
             self.error("expected ':'");
@@ -437,7 +268,7 @@ impl Parser<'_> {
         self.stmt_run(&body)
     }
 
-    fn block_after_colon(&mut self, body: &mut Stmts) {
+    pub(super) fn block_after_colon(&mut self, body: &mut Stmts) {
         if !self.at(T::Newline) {
             if !matches!(self.tok.kind, T::Eof | T::Dedent) {
                 self.simple_line(body);
@@ -470,7 +301,7 @@ impl Parser<'_> {
         self.eat(T::Dedent);
     }
 
-    fn if_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn if_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         let mut branches: SmallVec<[Branch; 4]> = SmallVec::new();
         let mut branch_start = start;
@@ -493,24 +324,16 @@ impl Parser<'_> {
         out.push(self.push(StmtKind::If { branches }, start));
     }
 
-    fn branch(&self, test: ExprId, body: Run, start: u32) -> Branch {
+    pub(super) fn branch(&self, test: ExprId, body: Run, start: u32) -> Branch {
         let end = self.prev_end.max(start);
-        Branch {
-            test,
-            body,
-            span: Span { start, end },
-        }
+        Branch { test, body, span: Span { start, end } }
     }
 
-    fn optional_else(&mut self) -> Run {
-        if self.eat(T::KwElse) {
-            self.block()
-        } else {
-            Run::default()
-        }
+    pub(super) fn optional_else(&mut self) -> Run {
+        if self.eat(T::KwElse) { self.block() } else { Run::default() }
     }
 
-    fn while_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn while_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         self.advance();
         let test = self.named();
@@ -519,7 +342,7 @@ impl Parser<'_> {
         out.push(self.push(StmtKind::While { test, body, orelse }, start));
     }
 
-    fn for_statement(&mut self, out: &mut Stmts, is_async: bool) {
+    pub(super) fn for_statement(&mut self, out: &mut Stmts, is_async: bool) {
         let start = self.tok.start;
         self.advance();
         let target = self.targets();
@@ -531,17 +354,11 @@ impl Parser<'_> {
         let body = self.block();
         let orelse = self.optional_else();
         let node = self.ast.fors.len() as u32;
-        self.ast.fors.push(For {
-            target,
-            iter,
-            body,
-            orelse,
-            is_async,
-        });
+        self.ast.fors.push(For { target, iter, body, orelse, is_async });
         out.push(self.push(StmtKind::For { node }, start));
     }
 
-    fn try_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn try_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         self.advance();
         let body = self.block();
@@ -561,18 +378,8 @@ impl Parser<'_> {
                     };
                     let (name, name_start) = self.as_name();
                     let body = self.block();
-                    let span = Span {
-                        start: part,
-                        end: self.prev_end.max(part),
-                    };
-                    handlers.push(Handler {
-                        kind,
-                        name,
-                        name_start,
-                        body,
-                        span,
-                        is_star,
-                    });
+                    let span = Span { start: part, end: self.prev_end.max(part) };
+                    handlers.push(Handler { kind, name, name_start, body, span, is_star });
                 }
                 T::KwElse => {
                     self.advance();
@@ -587,16 +394,11 @@ impl Parser<'_> {
         }
         let handlers = run(&mut self.ast.handlers, &handlers);
         let node = self.ast.tries.len() as u32;
-        self.ast.tries.push(Try {
-            body,
-            handlers,
-            orelse,
-            finally,
-        });
+        self.ast.tries.push(Try { body, handlers, orelse, finally });
         out.push(self.push(StmtKind::Try { node }, start));
     }
 
-    fn with_statement(&mut self, out: &mut Stmts, is_async: bool) {
+    pub(super) fn with_statement(&mut self, out: &mut Stmts, is_async: bool) {
         let start = self.tok.start;
         self.advance();
         let mut items: SmallVec<[WithItem; 2]> = SmallVec::new();
@@ -625,18 +427,11 @@ impl Parser<'_> {
         }
         let items = run(&mut self.ast.with_items, &items);
         let body = self.block();
-        out.push(self.push(
-            StmtKind::With {
-                items,
-                body,
-                is_async,
-            },
-            start,
-        ));
+        out.push(self.push(StmtKind::With { items, body, is_async }, start));
     }
 
     /// `with (a as b, c as d):` and `with (a, b):`, not `with (a, b).c:` or `with (a):`.
-    fn bracket_holds_items(&self) -> bool {
+    pub(super) fn bracket_holds_items(&self) -> bool {
         let mut ahead = self.lx.clone();
         let mut depth = 1u32;
         let mut saw_as_or_comma = false;
@@ -654,7 +449,7 @@ impl Parser<'_> {
         saw_as_or_comma && ahead.next().kind == T::Colon
     }
 
-    fn match_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn match_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         self.advance();
         let subject = self.expression_list();
@@ -677,166 +472,14 @@ impl Parser<'_> {
                 let case_start = self.tok.start;
                 self.advance();
                 let pattern = self.case_pattern();
-                let guard = if self.eat(T::KwIf) {
-                    self.named()
-                } else {
-                    ExprId::NONE
-                };
+                let guard = if self.eat(T::KwIf) { self.named() } else { ExprId::NONE };
                 let body = self.block();
-                let span = Span {
-                    start: case_start,
-                    end: self.prev_end.max(case_start),
-                };
-                cases.push(Case {
-                    pattern,
-                    guard,
-                    body,
-                    span,
-                });
+                let span = Span { start: case_start, end: self.prev_end.max(case_start) };
+                cases.push(Case { pattern, guard, body, span });
             }
             self.eat(T::Dedent);
         }
         let cases = run(&mut self.ast.cases, &cases);
         out.push(self.push(StmtKind::Match { subject, cases }, start));
-    }
-
-    /// Decorators and the `def` or `class` below them.
-    fn definition(&mut self, out: &mut Stmts) {
-        let start = self.tok.start;
-        let mut decorators: Exprs = SmallVec::new();
-        while self.eat(T::At) {
-            decorators.push(self.named());
-            if !self.eat(T::Newline) {
-                self.error("expected the end of the decorator");
-                self.skip_line();
-                self.eat(T::Newline);
-            }
-            while self.eat(T::Newline) {}
-        }
-        let decorators = self.expr_run(&decorators);
-        let def_start = self.tok.start;
-        let is_async = self.eat(T::KwAsync);
-        match self.tok.kind {
-            T::KwDef => out.push(self.function(start, def_start, decorators, is_async)),
-            T::KwClass => out.push(self.class(start, def_start, decorators)),
-            _ => {
-                self.error("expected 'def' or 'class' after a decorator");
-                let list: Exprs = self.ast.list(decorators).iter().copied().collect();
-                for id in list {
-                    let at = self.start_of(id);
-                    out.push(self.push(StmtKind::Expr(id), at));
-                }
-            }
-        }
-    }
-
-    fn function(&mut self, start: u32, def_start: u32, decorators: Run, is_async: bool) -> StmtId {
-        let first_expr = self.ast.exprs.len() as u32;
-        self.advance();
-        let name_start = self.tok.start;
-        let mut name = Name::EMPTY;
-        if !self.cursor_defines() {
-            if self.at(T::Name) {
-                name = self.name_of(self.tok);
-                self.advance();
-            } else {
-                self.error("expected a function name");
-            }
-        }
-        let type_params = self.type_parameters();
-        let mut params = Run::default();
-        if self.expect(T::LParen, "expected '('") {
-            params = self.parameters(T::RParen, true);
-            self.expect(T::RParen, "expected ')'");
-        }
-        let returns = if self.eat(T::Arrow) {
-            self.expression_list()
-        } else {
-            ExprId::NONE
-        };
-        // The function exists before its body: the body may define functions of its own.
-        let id = FuncId(self.ast.functions.len() as u32);
-        self.ast.functions.push(Function {
-            name,
-            name_start,
-            span: Span { start, end: start },
-            def_start,
-            header_end: self.tok.end,
-            params,
-            type_params,
-            returns,
-            decorators,
-            body: Run::default(),
-            docstring: None,
-            exprs: Run::default(),
-            is_async,
-            is_generator: false,
-        });
-        let outer_yield = std::mem::replace(&mut self.has_yield, false);
-        let frames = std::mem::take(&mut self.frames);
-        let body = self.block();
-        self.frames = frames;
-        let is_generator = std::mem::replace(&mut self.has_yield, outer_yield);
-        let end = self.prev_end.max(start);
-        let docstring = self.docstring(body);
-        let n_exprs = self.ast.exprs.len() as u32;
-        let function = &mut self.ast.functions[id.index()];
-        function.span.end = end;
-        function.body = body;
-        function.docstring = docstring;
-        function.is_generator = is_generator;
-        function.exprs = Run {
-            start: first_expr,
-            len: n_exprs - first_expr,
-        };
-        self.push(StmtKind::Function(id), start)
-    }
-
-    fn class(&mut self, start: u32, def_start: u32, decorators: Run) -> StmtId {
-        let first_expr = self.ast.exprs.len() as u32;
-        self.advance();
-        let name_start = self.tok.start;
-        let mut name = Name::EMPTY;
-        if !self.cursor_defines() {
-            if self.at(T::Name) {
-                name = self.name_of(self.tok);
-                self.advance();
-            } else {
-                self.error("expected a class name");
-            }
-        }
-        let type_params = self.type_parameters();
-        let mut args = Run::default();
-        if self.eat(T::LParen) {
-            args = self.arguments(ExprId::NONE);
-            self.expect(T::RParen, "expected ')'");
-        }
-        let id = ClassId(self.ast.classes.len() as u32);
-        self.ast.classes.push(Class {
-            name,
-            name_start,
-            span: Span { start, end: start },
-            def_start,
-            header_end: self.tok.end,
-            args,
-            type_params,
-            decorators,
-            body: Run::default(),
-            docstring: None,
-            exprs: Run::default(),
-        });
-        let body = self.block();
-        let end = self.prev_end.max(start);
-        let docstring = self.docstring(body);
-        let n_exprs = self.ast.exprs.len() as u32;
-        let class = &mut self.ast.classes[id.index()];
-        class.span.end = end;
-        class.body = body;
-        class.docstring = docstring;
-        class.exprs = Run {
-            start: first_expr,
-            len: n_exprs - first_expr,
-        };
-        self.push(StmtKind::Class(id), start)
     }
 }

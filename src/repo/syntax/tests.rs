@@ -65,18 +65,12 @@ fn validate(ast: &Ast, text: &str) {
     for stmt in &ast.stmts {
         assert!(stmt.span.start <= stmt.span.end && stmt.span.end as usize <= text.len());
         if let StmtKind::If { branches } = stmt.kind {
-            ast.branches[branches.range()]
-                .iter()
-                .for_each(|b| ok(b.test));
+            ast.branches[branches.range()].iter().for_each(|b| ok(b.test));
         }
     }
     for f in &ast.functions {
         assert!(f.span.start <= f.def_start && f.header_end as usize <= text.len() + 1);
-        let _ = (
-            ast.params(f.params),
-            ast.block(f.body),
-            &ast.exprs[f.exprs.range()],
-        );
+        let _ = (ast.params(f.params), ast.block(f.body), &ast.exprs[f.exprs.range()]);
     }
 }
 
@@ -131,29 +125,17 @@ fn one_bad_line_costs_one_line() {
 
 #[test]
 fn an_unclosed_bracket_ends_at_the_next_statement() {
-    check(
-        "x = foo(1,\ndef a(): ...\nprint((z\ny = 1\ndef b(): ...\n",
-        "a b",
-        4,
-    );
+    check("x = foo(1,\ndef a(): ...\nprint((z\ny = 1\ndef b(): ...\n", "a b", 4);
 }
 
 #[test]
 fn blocks_may_be_missing() {
-    check(
-        "def a():\n\nclass B:\ndef c():\n    if x:\n    return 1\nif y:\n",
-        "a B c",
-        4,
-    );
+    check("def a():\n\nclass B:\ndef c():\n    if x:\n    return 1\nif y:\n", "a B c", 4);
 }
 
 #[test]
 fn odd_indentation_keeps_the_statements() {
-    check(
-        "def a():\n        x = 1\n    y = 2\n  def b(): ...\ndef c(): ...\n",
-        "a b c",
-        0,
-    );
+    check("def a():\n        x = 1\n    y = 2\n  def b(): ...\ndef c(): ...\n", "a b c", 0);
     check("x = 1\n    def a(): ...\n", "a", 1);
 }
 
@@ -168,11 +150,7 @@ fn python_2_is_skipped_line_by_line() {
 
 #[test]
 fn line_ends_of_every_kind_count() {
-    check(
-        "def a(): ...\rdef b(): ...\r\ndef c():\r\n\treturn 1\rdef d(): ...",
-        "a b c d",
-        0,
-    );
+    check("def a(): ...\rdef b(): ...\r\ndef c():\r\n\treturn 1\rdef d(): ...", "a b c d", 0);
 }
 
 #[test]
@@ -180,14 +158,8 @@ fn decorators_and_docstrings_have_their_spans() {
     let text = "class K:\n    @dec\n    def m(self):\n        'doc'\n        return 1\n";
     let ast = parse_all(text);
     let f = &ast.functions[0];
-    assert_eq!(
-        &text[f.span.range()],
-        "@dec\n    def m(self):\n        'doc'\n        return 1"
-    );
-    assert_eq!(
-        &text[f.def_start as usize..f.header_end as usize],
-        "def m(self):"
-    );
+    assert_eq!(&text[f.span.range()], "@dec\n    def m(self):\n        'doc'\n        return 1");
+    assert_eq!(&text[f.def_start as usize..f.header_end as usize], "def m(self):");
     assert_eq!(&text[f.docstring.unwrap().range()], "'doc'");
 }
 
@@ -213,9 +185,7 @@ fn deep_nesting_takes_bounded_stack_and_time() {
         format!("x = {}", vec!["a"; 50_000].join(" + ")),
         format!("x = a{}", ".b()".repeat(20_000)),
         format!("x = {}", vec!["a"; 20_000].join(" ** ")),
-        (0..400)
-            .map(|i| format!("{}if x:\n", " ".repeat(i)))
-            .collect(),
+        (0..400).map(|i| format!("{}if x:\n", " ".repeat(i))).collect(),
         "elif x:\n    pass\n".repeat(5_000),
         "if x:\n    pass\n".to_owned() + &"elif x:\n    pass\n".repeat(5_000),
         "f'{".repeat(3_000),
@@ -243,25 +213,16 @@ fn cursor_of(text: &str) -> CursorSite {
     let at = text.find('█').unwrap();
     let whole = text.replace('█', "");
     let resume = whole[at..].find('\n').map_or(whole.len(), |n| at + n);
-    let ast = parse(
-        &whole,
-        &Region {
-            hole: Some(Hole { start: at, resume }),
-            ..Region::whole(&whole)
-        },
-    );
+    let ast =
+        parse(&whole, &Region { hole: Some(Hole { start: at, resume }), ..Region::whole(&whole) });
     validate(&ast, &whole);
     ast.cursor.expect("there is a cursor").site
 }
 
 #[test]
 fn the_cursor_knows_what_kind_of_place_it_is_in() {
-    let member = |text: &str| {
-        assert!(
-            matches!(cursor_of(text), CursorSite::Member { .. }),
-            "{text}"
-        )
-    };
+    let member =
+        |text: &str| assert!(matches!(cursor_of(text), CursorSite::Member { .. }), "{text}");
     let literal = |text: &str| assert_eq!(cursor_of(text), CursorSite::Literal, "{text}");
     let name = |text: &str| assert!(matches!(cursor_of(text), CursorSite::Name { .. }), "{text}");
     let defines = |text: &str| assert_eq!(cursor_of(text), CursorSite::Definition, "{text}");
