@@ -16,6 +16,15 @@ pub const SAFETENSORS_HEADER_BYTES_MAX: u64 = 100 << 20;
 /// Most dimensions of a tensor.
 pub const TENSOR_DIMS_MAX: usize = 8;
 
+/// How long pip may take to download a model, in milliseconds.
+pub const PIP_MS_MAX: u64 = 3_600_000;
+/// How much of pip's last error output is kept for messages, in bytes.
+pub const PIP_STDERR_BYTES_MAX: usize = 16 << 10;
+/// How long a model hub may take to answer at all, in milliseconds.
+pub const HUB_ANSWER_MS_MAX: u64 = 10_000;
+/// How long a model hub may be silent in the middle of a download, in milliseconds.
+pub const HUB_SILENCE_MS_MAX: u64 = 60_000;
+
 /// Tokens in one block of the key/value cache.
 pub const KV_BLOCK_TOKENS: usize = 32;
 /// Rows (new tokens over all sequences) of one step.
@@ -29,6 +38,34 @@ pub const CANDIDATE_BYTES_MAX: usize = 1024;
 pub const CANDIDATES_MAX: usize = 50_000;
 /// Default deadline of one call of a completion tool, in milliseconds.
 pub const TOOL_CALL_MS_MAX: u64 = 500;
+/// How long a completion tool may take to start, in milliseconds.
+pub const TOOL_START_MS_MAX: u64 = 20_000;
+/// How long after a missed deadline a tool may still work on that call before it is killed.
+pub const TOOL_HANG_MS_MAX: u64 = 5_000;
+/// Memory that the Jedi process may take, in bytes.
+pub const TOOL_MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// Longest message of a completion tool, in bytes.
+pub const TOOL_FRAME_BYTES_MAX: usize = 16 << 20;
+/// Longest header line of a language server's message, in bytes.
+pub const TOOL_HEADER_BYTES_MAX: usize = 4 << 10;
+/// Messages from a tool that wait to be read; past it the tool's pipe fills and it has to wait.
+pub const TOOL_FRAMES_WAITING_MAX: usize = 4;
+/// Messages to a tool that wait to be written; past it a call is answered "timed out".
+pub const TOOL_WRITES_WAITING_MAX: usize = 16;
+/// How much of a tool's last error output is kept for messages, in bytes.
+pub const TOOL_STDERR_BYTES_MAX: usize = 4 << 10;
+/// Restarts of one tool in a minute.
+pub const TOOL_RESTARTS_PER_MINUTE_MAX: usize = 6;
+/// Pause before the first restart after a failure, in milliseconds; doubles with each failure.
+pub const TOOL_BACKOFF_MS_MIN: u64 = 100;
+/// Longest pause before a restart, in milliseconds.
+pub const TOOL_BACKOFF_MS_MAX: u64 = 10_000;
+/// Address space of the Jedi process, in bytes.
+pub const JEDI_MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// Documents kept open in one language server; the least recently used is closed.
+pub const LSP_DOCUMENTS_MAX: usize = 64;
+/// How long a language server may take to leave when asked to, in milliseconds.
+pub const LSP_SHUTDOWN_MS_MAX: u64 = 500;
 
 /// Largest Python file that is analysed, in bytes.
 pub const PYTHON_FILE_BYTES_MAX: u64 = 16 << 20;

@@ -1,11 +1,76 @@
 //! The command line: arguments in, text or JSON out, exit codes.
 //!
 //! # Place
-//! The top of the crate: uses everything, used by `main.rs` only.
+//! The top of the crate: uses everything, used by `main.rs` only. One file for each verb; verbs never
+//! use each other.
+//! # Errors
+//! Exit code 0: fine. 1: a negative result (findings, failed items). 2: could not run, with one
+//! message that says what to do.
 
+mod bars;
+mod env;
+mod model_args;
+mod output;
+mod repo_args;
+mod sampling_args;
+mod verb;
+
+use clap::{Parser, Subcommand};
+use env::Environment;
+use output::{BrokenPipe, message};
 use std::process::ExitCode;
+
+/// Run LLaMA-style code models, tied to names that really exist in your repository.
+#[derive(Debug, Parser)]
+#[command(name = "tether", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Fetch a model named in the manifests, verify it, and keep it in the cache.
+    Pull(verb::pull::Args),
+    /// List the models that have a manifest, and where they are.
+    Models(verb::models::Args),
+    /// Write text after a prompt.
+    Generate(verb::generate::Args),
+    /// Write a function body, or go on at a position, guided by the repository.
+    Complete(verb::complete::Args),
+    /// Show what the completion tool offers at a position.
+    Candidates(verb::candidates::Args),
+    /// Measure prefill and decode rates and where the time goes.
+    Profile(verb::profile::Args),
+}
+
+/// Whether a verb found what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Fine,
+    /// It ran, and the answer is no.
+    Negative,
+}
 
 /// Run the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let arguments = Arguments::parse();
+    let environment = Environment::read();
+    let result = match arguments.verb {
+        Verb::Pull(args) => verb::pull::run(&args, &environment),
+        Verb::Models(args) => verb::models::run(&args, &environment),
+        Verb::Generate(args) => verb::generate::run(&args, &environment),
+        Verb::Complete(args) => verb::complete::run(&args, &environment),
+        Verb::Candidates(args) => verb::candidates::run(&args, &environment),
+        Verb::Profile(args) => verb::profile::run(&args, &environment),
+    };
+    match result {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Negative) => ExitCode::from(1),
+        Err(error) if error.is::<BrokenPipe>() => ExitCode::SUCCESS,
+        Err(error) => {
+            message(&format!("error: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
 }

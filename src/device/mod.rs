@@ -13,9 +13,11 @@
 //! length, `L` layers, `H`/`Hk` query and key-value heads, `D` head size, `C` hidden, `F`
 //! feed-forward, `V` vocabulary. Activations are f32, row-major, one buffer per use.
 
+pub mod cpu;
 mod error;
 
 use crate::base::DType;
+pub use cpu::{CpuBackend, Isa, ReferenceBackend};
 pub use error::DeviceError;
 
 /// A weight matrix on the device, laid out as that device likes it.

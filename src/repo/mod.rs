@@ -7,6 +7,7 @@ mod cursor;
 mod environment;
 mod error;
 mod file;
+#[allow(dead_code)] // facts that the checker and the queries are going to read
 mod infer;
 mod layout;
 mod library;
@@ -14,11 +15,14 @@ mod name;
 mod project;
 #[cfg(test)]
 mod replay;
+#[allow(dead_code)] // as above
 mod scope;
 mod session;
 mod source;
 mod symbol;
+#[allow(dead_code)] // the tree keeps what the checker and the queries are going to read
 mod syntax;
+mod validity;
 
 #[cfg(test)]
 mod tests;
@@ -29,3 +33,4 @@ pub use error::{RepoError, SkipReason, Skipped};
 pub use project::{IndexReport, Project, ProjectConfig, Snapshot};
 pub use session::Session;
 pub use symbol::FunctionInfo;
+pub use validity::first_syntax_error;

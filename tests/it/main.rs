@@ -1,1 +1,6 @@
 //! The one integration binary: what a user sees, through the library and the program.
+
+mod complete;
+mod fuzz;
+mod generate;
+mod program;

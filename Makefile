@@ -1,0 +1,93 @@
+# What people and CI type. Everything that is made lies in target/, .venv*/ and .cache/; nothing is made twice.
+#
+#   make demo      from nothing: build, fetch a model, write functions without and with the guide
+#   make test      all tests; make lint: format, lints, documentation
+#   make bench     measure against llama.cpp and check the promised numbers
+#   make docs      rewrite the generated parts of the documentation
+#   make goldens   rewrite the tiny models and their goldens with transformers
+#   make fuzz      fuzz every target for FUZZ_SECONDS each
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: help demo build test test-rust test-python lint docs bench goldens peers fuzz
+
+PYTHON ?= python3
+CARGO ?= cargo
+FUZZ_SECONDS ?= 60
+PIP_FLAGS := --quiet --disable-pip-version-check
+TETHER := target/release/tether
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# ---- what people see ----
+
+demo: build .venv/.stamp
+	$(TETHER) pull smollm2
+	.venv/bin/python scripts/demo/run.py --tether $(TETHER)
+
+# Cargo knows what is out of date.
+build:
+	$(CARGO) build --release --locked
+
+# ---- checks ----
+
+test: test-rust test-python
+
+# The development profile keeps assertions and overflow checks; Cargo.toml optimises it enough.
+test-rust: .venv/.stamp
+	$(CARGO) test --locked
+
+test-python: .venv/.stamp
+	cd examples/inventory && ../../.venv/bin/python -m unittest --quiet
+	cd examples/inventory && ../../.venv/bin/python -m pylint --errors-only --persistent=no stockroom
+
+lint: .venv/.stamp
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+	.venv/bin/ruff check --quiet
+	.venv/bin/ruff format --quiet --check
+
+docs:
+	UPDATE_EXPECT=1 $(CARGO) test --locked --quiet --test tidy
+
+fuzz:
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo "install cargo-fuzz: cargo install cargo-fuzz"; exit 2; }
+	@for target in $$($(CARGO) fuzz list); do \
+	    echo "fuzz $$target"; \
+	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; \
+	done
+
+# ---- measurements and goldens ----
+
+bench: build peers
+	$(CARGO) build --release --locked --example measure
+	$(TETHER) pull smollm2
+	$(PYTHON) bench/run.py
+
+peers: .venv-peers/.stamp
+
+goldens: .venv-golden/.stamp
+	.venv-golden/bin/python scripts/golden/make.py
+	git --no-pager diff --stat -- tests/data/models
+
+# ---- virtual environments ----
+
+.venv/.stamp: scripts/requirements.txt
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install $(PIP_FLAGS) -r $<
+	touch $@
+
+# Built here and for this processor: a ready-made wheel would be a slower peer.
+.venv-peers/.stamp: scripts/peers/requirements.txt
+	$(PYTHON) -m venv .venv-peers
+	CMAKE_ARGS="-DGGML_NATIVE=ON" .venv-peers/bin/python -m pip install $(PIP_FLAGS) \
+	    --no-binary llama_cpp_python -r $<
+	touch $@
+
+.venv-golden/.stamp: scripts/golden/requirements.txt
+	$(PYTHON) -m venv .venv-golden
+	.venv-golden/bin/python -m pip install $(PIP_FLAGS) -r $<
+	touch $@

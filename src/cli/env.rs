@@ -1,0 +1,48 @@
+//! The environment variables that the program reads, all of them.
+//!
+//! # Place
+//! Part of `cli`; everything below gets typed configuration.
+
+use crate::runtime::{Store, StoreConfig, StoreError};
+use std::path::PathBuf;
+
+/// What the environment says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Environment {
+    /// `TETHER_HOME`: where models are kept instead of the platform's cache folder.
+    pub(super) home: Option<PathBuf>,
+    /// `TETHER_PYTHON`: the interpreter for fetching packages and for looking up installed modules.
+    pub(super) python: Option<PathBuf>,
+    /// `HF_ENDPOINT`: another hub than the public one.
+    hub_endpoint: Option<String>,
+    /// `HF_HOME`: where the hub's own tools keep files.
+    hub_home: Option<PathBuf>,
+    /// `HF_TOKEN`: for models that not everybody may see.
+    hub_token: Option<String>,
+}
+
+impl Environment {
+    pub(super) fn read() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+        let path = |name: &str| set(name).map(PathBuf::from);
+        let text = |name: &str| set(name).and_then(|v| v.into_string().ok());
+        Self {
+            home: path("TETHER_HOME"),
+            python: path("TETHER_PYTHON"),
+            hub_endpoint: text("HF_ENDPOINT"),
+            hub_home: path("HF_HOME"),
+            hub_token: text("HF_TOKEN"),
+        }
+    }
+
+    /// The models of this machine. `python` is what the command line says.
+    pub(super) fn store(&self, python: Option<PathBuf>) -> Result<Store, StoreError> {
+        Store::new(StoreConfig {
+            home: self.home.clone(),
+            python: python.or_else(|| self.python.clone()),
+            hub_endpoint: self.hub_endpoint.clone(),
+            hub_cache: self.hub_home.as_ref().map(|home| home.join("hub")),
+            hub_token: self.hub_token.clone(),
+        })
+    }
+}

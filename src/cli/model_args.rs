@@ -1,0 +1,89 @@
+//! The arguments that say which model runs, and on what.
+//!
+//! # Place
+//! Part of `cli`; shared by the verbs that run a model.
+
+use super::bars;
+use super::env::Environment;
+use crate::device::KvType;
+use crate::runtime::{DeviceChoice, LoadConfig, Model, ModelFiles};
+use std::num::NonZeroUsize;
+
+/// Which model, and how it is run.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Model")]
+pub(super) struct ModelArgs {
+    /// A name from `tether models`, a .gguf file, a Hugging Face folder, or hf:OWNER/NAME.
+    #[arg(long, short, value_name = "MODEL", default_value = "smollm2")]
+    model: String,
+    /// Where the model runs.
+    #[arg(long, value_enum, default_value_t = Device::Auto)]
+    device: Device,
+    /// Threads of the CPU device; one for each core unless given.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Tokens that the key/value cache holds; as many as the text may need unless given.
+    #[arg(long, value_name = "N")]
+    kv_tokens: Option<NonZeroUsize>,
+    /// How keys and values are stored.
+    #[arg(long, value_enum, default_value_t = Kv::F16)]
+    kv_type: Kv,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Device {
+    Auto,
+    Cpu,
+    /// Plain code in f32 with f64 sums; slow, for comparisons.
+    Reference,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Kv {
+    F16,
+    Bf16,
+    F32,
+}
+
+impl ModelArgs {
+    /// Load the model with a cache for one full context.
+    pub(super) fn load(&self, env: &Environment) -> anyhow::Result<Model> {
+        self.load_with(env, None)
+    }
+
+    /// Load the model with a cache for `n_tokens`.
+    pub(super) fn load_for(&self, env: &Environment, n_tokens: usize) -> anyhow::Result<Model> {
+        self.load_with(env, Some(n_tokens))
+    }
+
+    fn load_with(&self, env: &Environment, n_tokens: Option<usize>) -> anyhow::Result<Model> {
+        let files = self.files(env)?;
+        let config = LoadConfig {
+            device: match self.device {
+                Device::Auto => DeviceChoice::Auto,
+                Device::Cpu => DeviceChoice::Cpu,
+                Device::Reference => DeviceChoice::Reference,
+            },
+            threads: self.threads,
+            kv_type: match self.kv_type {
+                Kv::F16 => KvType::F16,
+                Kv::Bf16 => KvType::BF16,
+                Kv::F32 => KvType::F32,
+            },
+            kv_tokens: self.kv_tokens.map(NonZeroUsize::get).or(n_tokens),
+            ..LoadConfig::single()
+        };
+        let bar = bars::items(0, "loading");
+        let model = Model::load(&files, &config, &mut |done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        });
+        bar.finish_and_clear();
+        Ok(model?)
+    }
+
+    /// Where the model is; a name that was not pulled yet is an error that says how to.
+    fn files(&self, env: &Environment) -> anyhow::Result<ModelFiles> {
+        Ok(env.store(None)?.resolve(&self.model)?.files)
+    }
+}

@@ -1,0 +1,96 @@
+//! `tether generate`: text after a prompt.
+//!
+//! # Place
+//! Part of `cli`.
+
+use crate::cli::Outcome;
+use crate::cli::env::Environment;
+use crate::cli::model_args::ModelArgs;
+use crate::cli::output::{message, output_summary, print, print_json, timings_json};
+use crate::cli::sampling_args::SamplingArgs;
+use crate::runtime::Prompt;
+use crate::tokenizer::Message;
+use anyhow::Context;
+use std::io::Read;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// The text to go on from; `-` reads standard input.
+    #[arg(long, short, value_name = "TEXT", required_unless_present = "prompt_file")]
+    prompt: Option<String>,
+    /// Read the prompt from a file.
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    prompt_file: Option<PathBuf>,
+    /// Treat the prompt as a message to an assistant, with the model's chat template.
+    #[arg(long)]
+    chat: bool,
+    /// A system message before the prompt.
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    system: Option<String>,
+    /// Most tokens to write; the default is what the context leaves.
+    #[arg(long, short = 'n', value_name = "N")]
+    max_tokens: Option<usize>,
+    /// Go on past the model's end-of-text tokens.
+    #[arg(long)]
+    ignore_eos: bool,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    /// Print one JSON object when finished instead of text as it comes.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
+    let text = read_prompt(args)?;
+    anyhow::ensure!(!text.is_empty(), "the prompt is empty; give some text to go on from");
+    let prompt = if args.chat {
+        let system = args.system.iter().map(|s| Message::new("system", s));
+        Prompt::Chat(system.chain([Message::new("user", text)]).collect())
+    } else {
+        Prompt::Text(text)
+    };
+    let mut params = args.sampling.params(args.max_tokens);
+    params.ignore_eos = args.ignore_eos;
+    params.validate()?;
+    let mut model = args.model.load(env)?;
+    let mut printed = Ok(());
+    let output = model.generate(&prompt, params, &mut |text| {
+        if !args.json && printed.is_ok() {
+            printed = print(text);
+        }
+    })?;
+    printed?;
+    if args.json {
+        print_json(&serde_json::json!({
+            "text": output.text,
+            "prompt_tokens": output.n_prompt,
+            "tokens": output.ids.len(),
+            "finish_reason": output.reason.as_str(),
+            "timings": timings_json(&output.timings),
+        }))?;
+    } else {
+        print("\n")?;
+        message(&output_summary(&output));
+    }
+    Ok(Outcome::Fine)
+}
+
+fn read_prompt(args: &Args) -> anyhow::Result<String> {
+    if let Some(path) = &args.prompt_file {
+        return std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the prompt from {}", path.display()));
+    }
+    match args.prompt.as_deref() {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("cannot read the prompt from standard input as UTF-8 text")?;
+            Ok(text)
+        }
+        other => Ok(other.unwrap_or_default().to_owned()),
+    }
+}

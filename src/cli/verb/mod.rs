@@ -1,0 +1,11 @@
+//! One file for each verb: its arguments, what it runs, what it prints.
+//!
+//! # Place
+//! Part of `cli`. Verbs share arguments and printing through `cli`, never through each other.
+
+pub(super) mod candidates;
+pub(super) mod complete;
+pub(super) mod generate;
+pub(super) mod models;
+pub(super) mod profile;
+pub(super) mod pull;

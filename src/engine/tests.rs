@@ -1,0 +1,370 @@
+//! The step loop on a tiny model: who gets which tokens, and who pays for whose failure.
+
+use super::*;
+use crate::base::{Answer, Candidates, SeqId, TokenId};
+use crate::constrain::{
+    AskAt, Constraint, ConstraintError, GuideReport, Need, PlaceKind, TokenMask, Verdict,
+    Vocabulary,
+};
+use crate::device::{CpuBackend, KvType};
+use crate::format::Safetensors;
+use crate::model::{Decoder, DecoderLimits, ModelConfig};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const VOCAB: usize = 288;
+
+/// An engine over the tiny llama with `n_blocks` cache blocks of 16 tokens.
+fn engine(n_blocks: usize) -> Engine {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/models/llama");
+    let json = std::fs::read(dir.join("config.json")).expect("committed");
+    let config =
+        ModelConfig::from_hf(&serde_json::from_slice(&json).expect("JSON")).expect("config");
+    let tensors = Safetensors::open(&dir).expect("weights");
+    let threads = std::num::NonZeroUsize::new(2).expect("two");
+    let mut backend = Box::new(CpuBackend::new(Some(threads)).expect("threads start"));
+    let limits = DecoderLimits {
+        rows_max: 24,
+        logit_rows_max: 8,
+        kv_blocks: n_blocks,
+        kv_block_tokens: 16,
+        kv_type: KvType::F16,
+    };
+    let decoder =
+        Decoder::load(config, &tensors, backend.as_mut(), limits, &mut |_, _| {}).expect("loads");
+    let letters: Vec<[u8; 1]> = (0..VOCAB).map(|i| [b'a' + (i % 26) as u8]).collect();
+    let vocabulary =
+        Vocabulary::new(letters.iter().map(|l| &l[..]), &[TokenId(1)]).expect("vocabulary");
+    let config = EngineConfig { seqs_max: 8, prefill_rows_max: 24 };
+    Engine::new(backend, decoder, Arc::new(vocabulary), config)
+}
+
+fn prompt(n: usize, salt: u32) -> Vec<u32> {
+    (0..n as u32).map(|i| 3 + (i * 7 + salt * 13) % 280).collect()
+}
+
+fn greedy(max_tokens: usize) -> SamplingParams {
+    SamplingParams { max_tokens: Some(max_tokens), ignore_eos: true, ..SamplingParams::greedy() }
+}
+
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Outcome {
+    ids: Vec<u32>,
+    text: Vec<u8>,
+    reason: Option<FinishReason>,
+}
+
+/// Run to the end, answering every question at once. Outcomes by sequence id.
+fn run(engine: &mut Engine, n_seqs: usize) -> Vec<Outcome> {
+    let mut outcomes = vec![Outcome::default(); n_seqs];
+    let mut events = Vec::new();
+    while engine.step(&mut events).expect("the host is never lost") == Progress::Ran {
+        for event in std::mem::take(&mut events) {
+            match event {
+                Event::Token { seq, id, bytes } => {
+                    outcomes[seq.0 as usize].ids.push(id.0);
+                    outcomes[seq.0 as usize].text.extend(bytes);
+                }
+                Event::Ask { seq, .. } => {
+                    engine.supply(seq, &Candidates::unknown(0, "test"), Duration::ZERO);
+                }
+                Event::Finished { seq, reason, rest, .. } => {
+                    outcomes[seq.0 as usize].text.extend(rest);
+                    outcomes[seq.0 as usize].reason = Some(reason);
+                }
+            }
+        }
+    }
+    let (free, all) = engine.cache_blocks();
+    assert_eq!(free, all, "whoever has ended holds no cache");
+    outcomes
+}
+
+#[test]
+fn a_sequence_writes_the_same_alone_and_among_seven_others() {
+    let sizes = [5, 40, 1, 23, 17, 3, 60, 31];
+    let params = [greedy(12), SamplingParams { temperature: 0.9, seed: Some(5), ..greedy(12) }];
+    let mut together = engine(64);
+    for (i, &n) in sizes.iter().enumerate() {
+        let request = Request::new(prompt(n, i as u32), params[i % 2].clone());
+        together.submit(request).expect("fits");
+    }
+    let among = run(&mut together, sizes.len());
+    for (i, &n) in sizes.iter().enumerate() {
+        let mut alone = engine(64);
+        alone.submit(Request::new(prompt(n, i as u32), params[i % 2].clone())).expect("fits");
+        assert_eq!(run(&mut alone, 1)[0], among[i], "sequence {i}");
+        assert_eq!(among[i].ids.len(), 12);
+    }
+}
+
+#[test]
+fn the_same_prompt_again_gives_the_same_text() {
+    let mut e = engine(64);
+    for p in [1, 2, 1, 1] {
+        e.submit(Request::new(prompt(20, p), greedy(8))).expect("fits");
+        let outcomes = run(&mut e, 4);
+        drop(outcomes);
+    }
+    let mut e = engine(64);
+    let all: Vec<Vec<u32>> = [1, 2, 1, 1]
+        .into_iter()
+        .enumerate()
+        .map(|(i, p)| {
+            e.submit(Request::new(prompt(20, p), greedy(8))).expect("fits");
+            run(&mut e, 4)[i].ids.clone()
+        })
+        .collect();
+    assert_eq!(all[0], all[2]);
+    assert_eq!(all[0], all[3]);
+    assert_ne!(all[0], all[1]);
+}
+
+#[test]
+fn a_prompt_that_does_not_fit_is_refused_with_both_numbers_and_the_next_one_runs() {
+    let mut e = engine(64);
+    let error = e.submit(Request::new(prompt(200, 0), greedy(4))).expect_err("context is 128");
+    let text = error.to_string();
+    assert!(text.contains("200") && text.contains("128"), "{text}");
+    let error = e.submit(Request::new(prompt(120, 0), greedy(20))).expect_err("20 more do not fit");
+    assert!(error.to_string().contains("20"), "{error}");
+    assert!(e.submit(Request::new(Vec::new(), greedy(4))).is_err());
+    assert!(e.submit(Request::new(vec![5, 9999], greedy(4))).is_err());
+    e.submit(Request::new(prompt(10, 0), greedy(4))).expect("fits");
+    let mut outcomes = run(&mut e, 8);
+    assert_eq!(outcomes.remove(0).ids.len(), 4);
+}
+
+#[test]
+fn without_a_limit_the_text_goes_on_to_the_end_of_the_context() {
+    let mut e = engine(64);
+    let params = SamplingParams { ignore_eos: true, ..SamplingParams::greedy() };
+    e.submit(Request::new(prompt(100, 0), params)).expect("fits");
+    let outcome = run(&mut e, 1).remove(0);
+    assert_eq!(outcome.reason, Some(FinishReason::Context));
+    assert_eq!(outcome.ids.len(), 29, "28 positions are left, and the last token needs none");
+}
+
+#[test]
+fn requests_wait_for_cache_and_one_that_can_never_fit_is_refused() {
+    let mut e = engine(6); // 96 tokens
+    assert!(matches!(
+        e.submit(Request::new(prompt(100, 0), greedy(4))),
+        Err(EngineError::CacheTooSmall { cache_tokens: 96, .. })
+    ));
+    for i in 0..3 {
+        e.submit(Request::new(prompt(60, i), greedy(4))).expect("fits alone");
+    }
+    let outcomes = run(&mut e, 3);
+    assert!(outcomes.iter().all(|o| o.ids.len() == 4 && o.reason == Some(FinishReason::Length)));
+}
+
+#[test]
+fn cancelling_frees_the_cache_at_once_in_every_state() {
+    let mut e = engine(64);
+    let all = e.cache_blocks().1;
+    let mut events = Vec::new();
+    for n_steps in [0, 1, 3, 6] {
+        let id = e.submit(Request::new(prompt(50, 0), greedy(40))).expect("fits");
+        for _ in 0..n_steps {
+            e.step(&mut events).expect("runs");
+        }
+        e.cancel(id, &mut events);
+        assert_eq!(e.cache_blocks(), (all, all));
+    }
+    assert_eq!(e.step(&mut events).expect("runs"), Progress::Idle);
+    let cancelled = events
+        .iter()
+        .filter(|e| matches!(e, Event::Finished { reason: FinishReason::Cancelled, .. }));
+    assert_eq!(cancelled.count(), 4);
+}
+
+#[test]
+fn stop_strings_end_the_text_before_them_whatever_the_tokens() {
+    let mut e = engine(64);
+    e.submit(Request::new(prompt(10, 1), greedy(20))).expect("fits");
+    let full = run(&mut e, 1).remove(0).text;
+    let stop = String::from_utf8(full[5..8].to_vec()).expect("letters");
+    let at = String::from_utf8(full.clone()).expect("letters").find(&stop).expect("inside");
+    let params = SamplingParams { stop: vec![stop], ..greedy(20) };
+    e.submit(Request::new(prompt(10, 1), params)).expect("fits");
+    let outcome = run(&mut e, 2).remove(1);
+    assert_eq!(outcome.text, full[..at]);
+    assert_eq!(outcome.reason, Some(FinishReason::Stop));
+}
+
+#[test]
+fn bad_parameters_are_named() {
+    let mut e = engine(64);
+    let cases: [(&str, SamplingParams); 5] = [
+        ("temperature", SamplingParams { temperature: f32::NAN, ..greedy(1) }),
+        ("temperature", SamplingParams { temperature: -1.0, ..greedy(1) }),
+        ("top_p", SamplingParams { top_p: 1.5, ..greedy(1) }),
+        ("repetition_penalty", SamplingParams { repetition_penalty: 0.0, ..greedy(1) }),
+        ("stop", SamplingParams { stop: vec![String::new()], ..greedy(1) }),
+    ];
+    for (name, params) in cases {
+        let error = e.submit(Request::new(prompt(3, 0), params)).expect_err(name);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+/// What a made-up constraint does at one token.
+#[derive(Clone, Copy, PartialEq)]
+enum Act {
+    Only(u32),
+    AskFirst,
+    AskInCheck,
+    RejectOnce,
+    Panic,
+    Dead,
+}
+
+/// A constraint that acts at given tokens and is free elsewhere.
+#[derive(Clone)]
+struct Scripted {
+    acts: Vec<Act>,
+    n: usize,
+    answered: bool,
+    rejected: Option<TokenId>,
+    mask: TokenMask,
+}
+
+impl Scripted {
+    fn boxed(acts: &[Act]) -> Option<Box<dyn Constraint>> {
+        let (acts, mask) = (acts.to_vec(), TokenMask::all(VOCAB));
+        Some(Box::new(Self { acts, n: 0, answered: false, rejected: None, mask }))
+    }
+
+    fn at(&self) -> AskAt {
+        AskAt { kind: PlaceKind::Member, offset: self.n, pending: Vec::new(), typed: Vec::new() }
+    }
+}
+
+impl Constraint for Scripted {
+    fn next(&mut self) -> Need<'_> {
+        match self.acts.get(self.n) {
+            Some(Act::Only(id)) => {
+                self.mask = TokenMask::none(VOCAB);
+                self.mask.allow(TokenId(*id));
+                Need::Mask(&self.mask)
+            }
+            Some(Act::AskFirst) if !self.answered => Need::Ask(self.at()),
+            Some(Act::Dead) => {
+                Need::DeadEnd(crate::constrain::DeadEnd::AllRejected { offset: self.n })
+            }
+            Some(Act::Panic) => panic!("scripted"),
+            Some(Act::RejectOnce) if self.rejected.is_some() => Need::Mask(&self.mask),
+            _ => Need::Free,
+        }
+    }
+
+    fn check(&mut self, token: TokenId) -> Verdict {
+        match self.acts.get(self.n) {
+            Some(Act::AskInCheck) if !self.answered => Verdict::Ask(self.at()),
+            Some(Act::RejectOnce) if self.rejected.is_none() => {
+                self.rejected = Some(token);
+                self.mask = TokenMask::all(VOCAB);
+                self.mask.forbid(token);
+                Verdict::Reject
+            }
+            _ => Verdict::Accept,
+        }
+    }
+
+    fn accept(&mut self, _: TokenId) -> Result<(), ConstraintError> {
+        self.n += 1;
+        self.answered = false;
+        Ok(())
+    }
+
+    fn supply(&mut self, candidates: &Candidates, _: Duration) {
+        assert_eq!(candidates.answer, Answer::Unknown);
+        self.answered = true;
+    }
+
+    fn note_wanted(&mut self, _: TokenId) {}
+
+    fn rollback(&mut self, _: usize) -> Result<(), ConstraintError> {
+        Ok(())
+    }
+
+    fn inside_name(&self) -> bool {
+        false
+    }
+
+    fn forced(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn report(&self) -> GuideReport {
+        GuideReport::default()
+    }
+
+    fn clone_box(&self) -> Box<dyn Constraint> {
+        Box::new(self.clone())
+    }
+}
+
+fn scripted(engine: &mut Engine, acts: &[Act]) -> SeqId {
+    let mut request = Request::new(prompt(9, 2), greedy(6));
+    request.constraint = Scripted::boxed(acts);
+    engine.submit(request).expect("fits")
+}
+
+#[test]
+fn masks_and_rejections_choose_among_what_is_left() {
+    let mut e = engine(64);
+    e.submit(Request::new(prompt(9, 2), greedy(6))).expect("fits");
+    scripted(&mut e, &[Act::Only(77)]);
+    scripted(&mut e, &[Act::RejectOnce]);
+    let outcomes = run(&mut e, 3);
+    assert_eq!(outcomes[1].ids[0], 77);
+    assert_ne!(outcomes[2].ids[0], outcomes[0].ids[0], "the best token was rejected");
+    assert_eq!(outcomes[2].ids.len(), 6);
+}
+
+#[test]
+fn questions_do_not_change_an_unconstrained_text() {
+    let mut e = engine(64);
+    scripted(&mut e, &[]);
+    scripted(&mut e, &[Act::AskFirst, Act::AskInCheck, Act::AskFirst]);
+    let outcomes = run(&mut e, 2);
+    assert_eq!(outcomes[0].ids, outcomes[1].ids);
+}
+
+#[test]
+fn a_sequence_that_waits_for_an_answer_does_not_hold_up_the_others() {
+    let mut e = engine(64);
+    let waiting = scripted(&mut e, &[Act::AskInCheck]);
+    let other = scripted(&mut e, &[]);
+    let mut events = Vec::new();
+    while e.step(&mut events).expect("runs") == Progress::Ran {}
+    let finished: Vec<SeqId> = events
+        .iter()
+        .filter_map(|e| match e {
+            Event::Finished { seq, .. } => Some(*seq),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(finished, [other]);
+    assert_eq!(e.step(&mut events).expect("runs"), Progress::Waiting);
+    e.supply(waiting, &Candidates::unknown(0, "late"), Duration::ZERO);
+    events.clear();
+    while e.step(&mut events).expect("runs") == Progress::Ran {}
+    assert!(matches!(events.last(), Some(Event::Finished { reason: FinishReason::Length, .. })));
+}
+
+#[test]
+fn a_panic_or_dead_end_in_one_request_ends_that_request_only() {
+    let mut e = engine(64);
+    scripted(&mut e, &[]);
+    scripted(&mut e, &[Act::Only(5), Act::Panic]);
+    scripted(&mut e, &[Act::Only(5), Act::Dead]);
+    let outcomes = run(&mut e, 3);
+    assert_eq!(outcomes[0].ids.len(), 6);
+    assert!(matches!(outcomes[1].reason, Some(FinishReason::Failed { .. })));
+    assert_eq!(outcomes[1].ids, [5], "what was written before is kept");
+    assert!(matches!(outcomes[2].reason, Some(FinishReason::DeadEnd { .. })));
+}

@@ -1,0 +1,221 @@
+//! Writing code into a file: a function's body, or whatever goes on at a position.
+//!
+//! # Place
+//! Part of `runtime`. Where the function is comes from `repo`; names come from a
+//! [`CandidateSource`]; this module says what the model is shown and which text is kept.
+//! # Invariants
+//! What is kept is exactly what the model wrote, cut where the body ends: nothing is tidied up.
+
+use super::body::{BodyRule, indent_cols};
+use super::drive::{Output, Surroundings, Work};
+use super::prompt::cut_to_fit;
+use super::{Model, RuntimeError};
+use crate::base::CandidateSource;
+use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels};
+use crate::engine::{Request, SamplingParams};
+use crate::repo::FunctionInfo;
+use crate::tokenizer::{AddBos, ChatOptions, Message, Specials};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// The place in a file where text is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub path: PathBuf,
+    /// The whole file.
+    pub text: String,
+    /// Bytes that the new text replaces; empty at a mere position.
+    pub range: std::ops::Range<usize>,
+    /// White space that every line of the new text begins with.
+    pub indent: String,
+    /// What is put before the text that the model writes: its first indentation, and a line end when
+    /// the place is not at the start of a line. Empty at a mere position.
+    pub lead: String,
+}
+
+impl Target {
+    /// The body of a function; its docstring stays.
+    pub fn body(function: &FunctionInfo, text: &str) -> Self {
+        let at_line_start = text[..function.body.start].ends_with(['\n', '\r']);
+        let line_end = if at_line_start { "" } else { "\n" };
+        Self {
+            path: function.path.to_path_buf(),
+            text: text.to_owned(),
+            range: function.body.clone(),
+            indent: function.indent.clone(),
+            lead: format!("{line_end}{}", function.indent),
+        }
+    }
+
+    /// A byte offset, from which the text goes on to the end of the block around it.
+    pub fn position(path: PathBuf, text: &str, offset: usize) -> Self {
+        let line_start = text[..offset].rfind(['\n', '\r']).map_or(0, |n| n + 1);
+        let line = &text[line_start..offset];
+        let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        Self {
+            path,
+            text: text.to_owned(),
+            range: offset..offset,
+            indent: indent.to_owned(),
+            lead: String::new(),
+        }
+    }
+}
+
+/// How the model is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptStyle {
+    /// As an assistant that has begun to answer with the file, when the model has a chat template;
+    /// otherwise the file alone.
+    Auto,
+    /// The file alone.
+    Plain,
+    /// As an assistant; an error when there is no chat template.
+    Chat,
+}
+
+/// What guides the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuideMode {
+    Off,
+    /// Ask the tool at the places where a name begins.
+    Monitor(MonitorLevels),
+}
+
+/// How to complete.
+#[derive(Clone, Debug)]
+pub struct CompleteConfig {
+    pub guide: GuideMode,
+    pub style: PromptStyle,
+    pub params: SamplingParams,
+    /// Most tokens of the file that are shown.
+    pub prompt_tokens_max: usize,
+}
+
+/// A finished completion.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// What was written, its first indentation included.
+    pub body: String,
+    /// The whole file with the body in place.
+    pub file: String,
+    /// Where the body is in that file.
+    pub range: std::ops::Range<usize>,
+    /// The file was too long to be shown whole.
+    pub is_cut: bool,
+    pub output: Output,
+}
+
+impl Model {
+    /// Write at a target.
+    ///
+    /// # Errors
+    /// Prompts that do not fit, parameters out of range, a chat template that is asked for and missing,
+    /// a vocabulary that cannot be constrained, a lost device.
+    pub fn complete(
+        &mut self,
+        target: &Target,
+        config: &CompleteConfig,
+        tool: &mut dyn CandidateSource,
+    ) -> Result<Completion, RuntimeError> {
+        // The last byte of the first indentation is left to the model (it must write it), so that it
+        // can choose a token that spans it and the code after it, as in the text it was trained on.
+        let (given, healed) = target.lead.split_at(target.lead.len().saturating_sub(1));
+        let before = format!("{}{given}", &target.text[..target.range.start]);
+        let after = &target.text[target.range.end..];
+        let (prompt, is_cut) = self.file_prompt(&before, config)?;
+
+        let mut parts: Vec<Box<dyn Constraint>> = Vec::new();
+        if !target.lead.is_empty() {
+            parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
+        }
+        if let GuideMode::Monitor(levels) = config.guide {
+            parts.push(Box::new(Monitor::new(self.name_store()?, levels, before.as_bytes())));
+        }
+        let constraint = parts
+            .into_iter()
+            .reduce(|first, second| Box::new(Both::new(first, second)) as Box<dyn Constraint>);
+        let rule = BodyRule::new(before.as_bytes(), indent_cols(&target.indent));
+        let request = Request {
+            prompt,
+            params: config.params.clone(),
+            constraint,
+            stop_rule: Some(Box::new(rule)),
+        };
+        let surroundings = Surroundings {
+            path: target.path.clone(),
+            before: before.clone(),
+            after: after.to_owned(),
+        };
+        let works = vec![Work { request, surroundings: Some(surroundings) }];
+        let output =
+            self.run(works, Some(tool), &mut |_, _| {})?.pop().ok_or(RuntimeError::Stalled)?;
+        let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
+        let mut body = format!("{given}{written}");
+        if !target.lead.is_empty() && !after.starts_with(['\n', '\r']) {
+            body.push('\n');
+        }
+        if target.text.contains("\r\n") {
+            body = body.replace("\r\n", "\n").replace('\n', "\r\n");
+        }
+        let start = target.range.start;
+        let file = format!("{}{body}{after}", &target.text[..start]);
+        Ok(Completion { range: start..start + body.len(), body, file, is_cut, output })
+    }
+
+    /// The tokens that show the file up to the cursor, and whether its top was left out.
+    fn file_prompt(
+        &self,
+        before: &str,
+        config: &CompleteConfig,
+    ) -> Result<(Vec<u32>, bool), RuntimeError> {
+        let lead = self.chat_lead(config.style)?;
+        let room = self
+            .config()
+            .context
+            .saturating_sub(config.params.max_tokens.unwrap_or(1))
+            .saturating_sub(lead.len());
+        let budget = room.min(config.prompt_tokens_max);
+        let bos = if lead.is_empty() { AddBos::Auto } else { AddBos::Never };
+        let encode = |text: &str| self.tokenizer().encode(text, Specials::AsText, bos);
+        let mut ids = encode(before)?;
+        let is_cut = ids.len() > budget;
+        if is_cut {
+            let mut failed = None;
+            let kept = cut_to_fit(before, |text| match encode(text) {
+                Ok(ids) => ids.len() <= budget,
+                Err(error) => {
+                    failed = Some(error);
+                    true
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+            ids = encode(&kept)?;
+        }
+        let ids = lead.into_iter().chain(ids.into_iter().map(|id| id.0)).collect();
+        Ok((ids, is_cut))
+    }
+
+    /// The tokens before the file: a request, and the beginning of an answer that quotes code.
+    fn chat_lead(&self, style: PromptStyle) -> Result<Vec<u32>, RuntimeError> {
+        let template = match (style, self.tokenizer().chat_template()) {
+            (PromptStyle::Plain, _) | (PromptStyle::Auto, Err(_)) => return Ok(Vec::new()),
+            (PromptStyle::Chat, Err(error)) => return Err(error.into()),
+            (PromptStyle::Auto | PromptStyle::Chat, Ok(template)) => template,
+        };
+        const REQUEST: &str =
+            "Complete the last function of this Python file. Answer with the code only.";
+        let options = ChatOptions {
+            add_generation_prompt: true,
+            now: SystemTime::now(),
+            variables: BTreeMap::new(),
+        };
+        let mut text = template.render(&[Message::new("user", REQUEST)], &options)?;
+        text.push_str("```python\n");
+        let ids = self.tokenizer().encode(&text, Specials::Parse, AddBos::Never)?;
+        Ok(ids.into_iter().map(|id| id.0).collect())
+    }
+}

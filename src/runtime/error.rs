@@ -1,0 +1,40 @@
+//! Why a run could not be set up or finished.
+//!
+//! # Place
+//! Part of `runtime`.
+
+use crate::complete::CompleteError;
+use crate::constrain::ConstraintError;
+use crate::device::DeviceError;
+use crate::engine::EngineError;
+use crate::format::FormatError;
+use crate::model::ModelError;
+use crate::repo::RepoError;
+use crate::tokenizer::TokenizerError;
+use std::path::PathBuf;
+
+/// A run that cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Repo(#[from] RepoError),
+    #[error(transparent)]
+    Tool(#[from] CompleteError),
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
+    #[error("{} {problem}", path.display())]
+    BadFile { path: PathBuf, problem: String },
+    #[error("the engine stopped before every request was finished")]
+    Stalled,
+}

@@ -1,0 +1,26 @@
+//! The composition root: files and settings in, a running model out, questions answered by a tool.
+//!
+//! # Place
+//! Uses everything below it. Used by `profile`, `bench` and `cli`. It parses no arguments and prints
+//! nothing.
+
+mod body;
+mod complete;
+mod drive;
+mod error;
+mod model;
+mod prompt;
+mod store;
+mod syntax;
+mod tool;
+
+pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
+pub use drive::{Output, Surroundings, Timings};
+pub use error::RuntimeError;
+pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
+pub use store::{
+    Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,
+    StoreConfig, StoreError,
+};
+pub use syntax::{Syntax, check_syntax};
+pub use tool::{Repository, ToolChoice};

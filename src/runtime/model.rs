@@ -1,0 +1,304 @@
+//! A model that is ready to write: files opened, tokenizer built, weights on a device.
+//!
+//! # Place
+//! Part of `runtime`, its composition root: the only code that opens model files and picks a device.
+
+use super::RuntimeError;
+use super::drive::{Output, Work, drive};
+use crate::base::{CandidateSource, TokenId, limit};
+use crate::constrain::{NameStore, TokenTrie, Vocabulary};
+use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend};
+use crate::engine::{Engine, EngineConfig, Request, SamplingParams};
+use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
+use crate::model::{Decoder, DecoderLimits, ModelConfig};
+use crate::tokenizer::{AddBos, ChatOptions, Message, Specials, Tokenizer};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+/// Where a model's files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelFiles {
+    /// One GGUF file with everything in it.
+    Gguf(PathBuf),
+    /// A folder as the Hugging Face hub lays it out: `config.json`, `tokenizer.json`, safetensors.
+    Folder(PathBuf),
+}
+
+impl ModelFiles {
+    /// The file or folder.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Gguf(path) | Self::Folder(path) => path,
+        }
+    }
+}
+
+/// Which device runs the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The best one there is.
+    Auto,
+    Cpu,
+    /// The plain implementation that the others are tested against; slow.
+    Reference,
+}
+
+/// How to load a model.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadConfig {
+    pub device: DeviceChoice,
+    /// Threads of the CPU device; `None`: one for each core.
+    pub threads: Option<NonZeroUsize>,
+    pub kv_type: KvType,
+    /// Tokens that the key/value cache holds, over all sequences; `None`: one full context.
+    pub kv_tokens: Option<usize>,
+    /// Most sequences that run at once.
+    pub seqs_max: NonZeroUsize,
+}
+
+impl LoadConfig {
+    /// One sequence on the best device, with a cache for one full context.
+    pub fn single() -> Self {
+        Self {
+            device: DeviceChoice::Auto,
+            threads: None,
+            kv_type: KvType::F16,
+            kv_tokens: None,
+            seqs_max: NonZeroUsize::MIN,
+        }
+    }
+}
+
+/// What a prompt is made of.
+#[derive(Clone, Debug)]
+pub enum Prompt {
+    /// Text that goes on; special tokens in it are text.
+    Text(String),
+    /// A conversation, rendered with the model's chat template.
+    Chat(Vec<Message>),
+    /// Rendered text in which special tokens are meant (no beginning-of-text token is added).
+    Rendered(String),
+    Tokens(Vec<u32>),
+}
+
+/// A loaded model.
+pub struct Model {
+    files: ModelFiles,
+    fingerprint: Fingerprint,
+    tokenizer: Arc<Tokenizer>,
+    vocabulary: Arc<Vocabulary>,
+    names: OnceLock<Arc<NameStore>>,
+    threads: usize,
+    engine: Engine,
+}
+
+impl Model {
+    /// Open the files and put the weights on the device. `progress` is told (layers done, layers in all).
+    ///
+    /// # Errors
+    /// Files that are broken, unsupported or do not belong together; no memory.
+    pub fn load(
+        files: &ModelFiles,
+        config: &LoadConfig,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, RuntimeError> {
+        match files {
+            ModelFiles::Gguf(path) => {
+                let file = GgufFile::open(path)?;
+                let rows = file
+                    .tensor("token_embd.weight")
+                    .map_or(0, |t| t.shape.first().copied().unwrap_or(0));
+                let shape = ModelConfig::from_gguf(file.metadata(), rows)?;
+                let tokenizer = Tokenizer::from_gguf(file.metadata())?;
+                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, progress)
+            }
+            ModelFiles::Folder(path) => {
+                let shape = ModelConfig::from_hf(&read_json(&path.join("config.json"))?)?;
+                let tokenizer = Tokenizer::from_folder(path)?;
+                let file = Safetensors::open(path)?;
+                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, progress)
+            }
+        }
+    }
+
+    fn build(
+        files: &ModelFiles,
+        shape: ModelConfig,
+        tokenizer: Tokenizer,
+        tensors: &dyn Tensors,
+        fingerprint: Fingerprint,
+        config: &LoadConfig,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, RuntimeError> {
+        tokenizer.check_fits(shape.vocab)?;
+        let mut backend = backend(config)?;
+        let block = limit::KV_BLOCK_TOKENS;
+        let kv_tokens = config.kv_tokens.unwrap_or(shape.context).max(block);
+        let seqs_max = config.seqs_max.get().min(limit::STEP_SEQS_MAX);
+        let limits = DecoderLimits {
+            rows_max: limit::STEP_ROWS_MAX,
+            logit_rows_max: seqs_max.max(8),
+            kv_blocks: kv_tokens.div_ceil(block),
+            kv_block_tokens: block,
+            kv_type: config.kv_type,
+        };
+        let decoder = Decoder::load(shape, tensors, backend.as_mut(), limits, progress)?;
+        let ids = 0..tokenizer.len() as u32;
+        let vocabulary = Arc::new(
+            Vocabulary::new(
+                ids.map(|id| tokenizer.token_bytes(TokenId(id))),
+                tokenizer.eos().ids(),
+            )
+            .map_err(RuntimeError::Constraint)?,
+        );
+        let engine_config = EngineConfig { seqs_max, prefill_rows_max: limit::STEP_ROWS_MAX };
+        let engine = Engine::new(backend, decoder, Arc::clone(&vocabulary), engine_config);
+        Ok(Self {
+            files: files.clone(),
+            fingerprint,
+            tokenizer: Arc::new(tokenizer),
+            vocabulary,
+            names: OnceLock::new(),
+            threads: threads(config).get(),
+            engine,
+        })
+    }
+
+    pub fn files(&self) -> &ModelFiles {
+        &self.files
+    }
+
+    /// Identifies the weights, for cache keys and results.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    pub fn config(&self) -> &ModelConfig {
+        self.engine.decoder().config()
+    }
+
+    /// Threads of the CPU device.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// The bytes of every token.
+    pub(super) fn vocabulary(&self) -> Arc<Vocabulary> {
+        Arc::clone(&self.vocabulary)
+    }
+
+    /// The automata of this model's vocabulary, made at the first use.
+    ///
+    /// # Errors
+    /// When the vocabulary lacks tokens that a constraint needs.
+    pub(super) fn name_store(&self) -> Result<Arc<NameStore>, RuntimeError> {
+        self.tokenizer.check_constrainable()?;
+        let make = || {
+            let trie = Arc::new(TokenTrie::new(Vocabulary::clone(&self.vocabulary)));
+            Arc::new(NameStore::new(trie))
+        };
+        Ok(Arc::clone(self.names.get_or_init(make)))
+    }
+
+    /// The tokens of a prompt.
+    ///
+    /// # Errors
+    /// Text the vocabulary cannot write; a conversation without a chat template.
+    pub fn encode(&self, prompt: &Prompt) -> Result<Vec<u32>, RuntimeError> {
+        let ids = match prompt {
+            Prompt::Text(text) => self.tokenizer.encode(text, Specials::AsText, AddBos::Auto)?,
+            Prompt::Rendered(text) => {
+                self.tokenizer.encode(text, Specials::Parse, AddBos::Never)?
+            }
+            Prompt::Chat(messages) => {
+                let options = ChatOptions {
+                    add_generation_prompt: true,
+                    now: SystemTime::now(),
+                    variables: BTreeMap::new(),
+                };
+                let text = self.tokenizer.chat_template()?.render(messages, &options)?;
+                self.tokenizer.encode(&text, Specials::Parse, AddBos::Never)?
+            }
+            Prompt::Tokens(ids) => return Ok(ids.clone()),
+        };
+        Ok(ids.into_iter().map(|id| id.0).collect())
+    }
+
+    /// Write text after a prompt. `on_text` is told new text as soon as it is certain.
+    ///
+    /// # Errors
+    /// Prompts and parameters that cannot run; a lost device.
+    pub fn generate(
+        &mut self,
+        prompt: &Prompt,
+        params: SamplingParams,
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<Output, RuntimeError> {
+        let request = Request::new(self.encode(prompt)?, params);
+        let mut outputs =
+            self.run(vec![Work { request, surroundings: None }], None, &mut |_, t| {
+                on_text(t);
+            })?;
+        outputs.pop().ok_or(RuntimeError::Stalled)
+    }
+
+    /// Write text after several prompts at once; outputs in their order.
+    ///
+    /// # Errors
+    /// As [`Model::generate`]; nothing runs then.
+    pub fn generate_all(
+        &mut self,
+        prompts: &[(Prompt, SamplingParams)],
+    ) -> Result<Vec<Output>, RuntimeError> {
+        let works = prompts
+            .iter()
+            .map(|(prompt, params)| {
+                let request = Request::new(self.encode(prompt)?, params.clone());
+                Ok(Work { request, surroundings: None })
+            })
+            .collect::<Result<_, RuntimeError>>()?;
+        self.run(works, None, &mut |_, _| {})
+    }
+
+    pub(super) fn run(
+        &mut self,
+        works: Vec<Work>,
+        tool: Option<&mut (dyn CandidateSource + '_)>,
+        on_text: &mut dyn FnMut(usize, &str),
+    ) -> Result<Vec<Output>, RuntimeError> {
+        drive(&mut self.engine, &self.tokenizer, works, tool, on_text)
+    }
+}
+
+fn backend(config: &LoadConfig) -> Result<Box<dyn Backend>, RuntimeError> {
+    Ok(match config.device {
+        DeviceChoice::Auto | DeviceChoice::Cpu => Box::new(CpuBackend::new(Some(threads(config)))?),
+        DeviceChoice::Reference => Box::new(ReferenceBackend::new()),
+    })
+}
+
+fn threads(config: &LoadConfig) -> NonZeroUsize {
+    let cores = || std::thread::available_parallelism().ok();
+    config.threads.or_else(cores).unwrap_or(NonZeroUsize::MIN)
+}
+
+fn read_json(path: &Path) -> Result<serde_json::Value, RuntimeError> {
+    let bad = |problem: String| RuntimeError::BadFile { path: path.to_owned(), problem };
+    let text = std::fs::read(path).map_err(|e| bad(format!("cannot be read: {e}")))?;
+    serde_json::from_slice(&text).map_err(|e| bad(format!("is not JSON: {e}")))
+}
