@@ -4,13 +4,11 @@
 //! # Place
 //! Used by expressions, decorators and special methods.
 
-use super::annotation::string_value;
-use super::ty::{Bindings, ClassKey, Descriptor, Ty, TySet, Var};
+use super::ty::{Bindings, Descriptor, Ty, TySet, Var};
 use super::world::{Env, FrameKind, World};
-use crate::base::Origin;
 use crate::repo::file::{File, FileId};
 use crate::repo::name::Name;
-use crate::repo::scope::{BindKind, ScopeId, ScopeKind};
+use crate::repo::scope::{BindKind, ScopeId};
 use crate::repo::syntax::*;
 use smallvec::SmallVec;
 use std::sync::Arc;

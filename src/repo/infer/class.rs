@@ -14,7 +14,7 @@ use super::ty::{Args, Bindings, ClassKey, Ty, TySet, Var};
 use super::world::{Env, World};
 use crate::repo::file::File;
 use crate::repo::name::Name;
-use crate::repo::scope::{BindKind, ScopeId, ScopeKind};
+use crate::repo::scope::ScopeId;
 use crate::repo::syntax::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

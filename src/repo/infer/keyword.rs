@@ -3,7 +3,7 @@
 //! # Place
 //! Read by completion inside the parentheses of a call.
 
-use super::ty::{ClassKey, Ty};
+use super::ty::Ty;
 use super::world::{Env, World};
 use crate::base::Origin;
 use crate::repo::name::Name;

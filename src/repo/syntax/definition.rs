@@ -5,7 +5,7 @@
 
 use super::ast::*;
 use super::lexer::T;
-use super::parser::{Exprs, Parser, run};
+use super::parser::{Exprs, Parser, Stmts, run};
 use crate::repo::name::Name;
 use smallvec::SmallVec;
 

@@ -4,7 +4,7 @@
 //! Adds to the parser what lies below statements.
 
 use super::ast::*;
-use super::lexer::{T, Token};
+use super::lexer::T;
 use super::parser::{Exprs, Parser, run};
 use crate::repo::name::Name;
 use smallvec::SmallVec;
