@@ -80,6 +80,9 @@ impl Place<'_> {
         for frame in &cursor.frames {
             env = env.with_expr_frame(frame);
         }
+        for &(test, holds) in &cursor.guards {
+            env = env.with_guard(test, holds);
+        }
         env
     }
 
@@ -113,7 +116,8 @@ impl Place<'_> {
             Ty::Instance { class, .. } | Ty::Class { class, .. } => !class.file.is_library(),
             _ => false,
         };
-        if at_statement_start && receiver.items.iter().any(takes_new_names) {
+        let is_target = at_statement_start && is_path(&self.file.ast, value);
+        if is_target && receiver.items.iter().any(takes_new_names) {
             members.set_open(|| Arc::from("an attribute may be assigned here"));
         }
         if self.is_tried(&env) {
@@ -406,6 +410,17 @@ impl Place<'_> {
             start_byte: self.start,
             reason: Some(Arc::from("keywords and new names may stand here")),
         })
+    }
+}
+
+/// `a`, `a.b`, `a.b[…]`: what an attribute is usually assigned on.
+fn is_path(ast: &Ast, expr: ExprId) -> bool {
+    match ast.kind(expr) {
+        ExprKind::Name(_) => true,
+        ExprKind::Attribute { value, .. } | ExprKind::Subscript { value, .. } => {
+            is_path(ast, value)
+        }
+        _ => false,
     }
 }
 

@@ -71,7 +71,7 @@ mod classes {
         a_place_where_an_attribute_may_be_assigned_is_open:
             "class Kiln:\n    def load(self):\n        self.█\n", "+load open";
         a_store_in_a_tuple_target_is_open:
-            "class Kiln:\n    def load(self):\n        self.a, self.█\n", "+a open";
+            "class Kiln:\n    def load(self):\n        self.a, self.█\n", "+load open";
         an_instance_made_by_its_class_is_closed:
             "class Kiln:\n    heat = 3\nk = Kiln()\nprint(k.█", "+heat closed -glow";
         inherited_names_come_across_files:
@@ -327,7 +327,7 @@ mod values {
         star_targets_are_lists: "a, *b = 1, 2, 3\nb.█", "+append";
         tuple_annotations: "def f(t: tuple[int, Z]):\n    t[1].█\n", "+zap -bit_length";
         comprehensions_have_elements: "[z for z in [Z()]][0].█", "+zap";
-        comprehension_variables: "[z.█ for z in [Z()]]", "open +zap";
+        comprehension_variables: "[1 for z in [Z()] if z.█", "+zap";
         generator_expressions: "next(z for z in [Z()]).█", "+zap";
         dict_comprehensions: "{k: Z() for k in 'ab'}['a'].█", "+zap";
         lambdas_return: "(lambda: Z())().█", "+zap";

@@ -3,7 +3,7 @@
 //! # Place
 //! Uses `flow` for order and `scope` for bindings; everything that evaluates a name comes here.
 
-use super::flow::{self, Constraint, Path};
+use super::flow::{self, Path};
 use super::target::{target_path, target_path_at};
 use super::ty::{Bindings, Ty, TySet, Var};
 use super::world::{Env, Frame, FrameKind, Key, World};
@@ -44,8 +44,7 @@ impl World<'_> {
                             };
                             let iterable = self.expr(&inner, clause.iter);
                             let item = self.iterated(&iterable, clause.is_async);
-                            let value = self.unpacked(item, &path);
-                            return Some(self.narrowed_by_clauses(env, name, pos, clauses, value));
+                            return Some(self.unpacked(item, &path));
                         }
                     }
                 }
@@ -69,26 +68,6 @@ impl World<'_> {
             at = frame.parent.clone();
         }
         None
-    }
-
-    pub(super) fn narrowed_by_clauses(
-        &self,
-        env: &Env,
-        name: Name,
-        pos: u32,
-        clauses: &[Clause],
-        value: TySet,
-    ) -> TySet {
-        let path = Path::name(name);
-        let mut value = value;
-        for clause in clauses {
-            for &test in env.file.ast.list(clause.conditions) {
-                if !env.file.ast.expr(test).span.contains(pos) {
-                    value = self.narrow(env, value, &path, Constraint::Test { test, holds: true });
-                }
-            }
-        }
-        value
     }
 
     /// Look a name up through the scopes, from the place `pos` of the innermost one (or at its end).
@@ -137,8 +116,7 @@ impl World<'_> {
         }
         let found = match file.parent {
             Some((outer, scope)) => {
-                let outer =
-                    Env { file: self.file(outer), scope, receiver: env.receiver, frames: None };
+                let outer = Env::new(self.file(outer), scope).with_receiver(env.receiver);
                 let is_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
                 // A quoted annotation sees the class body around it, a method does not.
                 let start = match outer.file.scopes.scope(scope).parent {

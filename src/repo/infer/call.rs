@@ -382,7 +382,7 @@ impl World<'_> {
             return;
         };
         let outer = self.bindings_for(class, args);
-        for (i, var) in self.own_vars(owner).into_iter().enumerate() {
+        for (i, &var) in self.own_vars(owner).iter().enumerate() {
             if let Some(args) = &entry.args
                 && let Some(arg) = args.get(i)
             {

@@ -120,7 +120,7 @@ impl World<'_> {
         let key = ClassKey::new(file.id, class);
         let plain = TySet::one(Ty::Class { class: key, args: None });
         let decorators = file.ast.list(file.ast.class(class).decorators);
-        if decorators.is_empty() {
+        if decorators.is_empty() || file.is_stub {
             return plain;
         }
         let outer = match file.scopes.scope(file.scopes.of_class(class)).parent {
@@ -422,7 +422,11 @@ impl World<'_> {
     }
 
     /// The type variables of a class, in order.
-    pub(super) fn own_vars(&self, class: ClassKey) -> Vec<Var> {
+    pub(super) fn own_vars(&self, class: ClassKey) -> Arc<[Var]> {
+        self.cached_vars(class, || self.find_vars(class).into())
+    }
+
+    fn find_vars(&self, class: ClassKey) -> Vec<Var> {
         let (Some(env), Some(id)) = (self.outer_env(class), class.class()) else {
             return Vec::new();
         };
@@ -446,7 +450,7 @@ impl World<'_> {
             };
             let mut found = Vec::new();
             self.vars_in(&env, index, &mut found, 0);
-            if base == Name::GENERIC {
+            if matches!(base, Name::GENERIC | Name::PROTOCOL) {
                 generic = Some(found);
             } else {
                 found.into_iter().for_each(|v| {
@@ -494,7 +498,7 @@ impl World<'_> {
     pub(super) fn bindings_for(&self, class: ClassKey, args: &Args) -> Bindings {
         let mut by = Bindings::default();
         let vars = self.own_vars(class);
-        for (i, var) in vars.into_iter().enumerate() {
+        for (i, &var) in vars.iter().enumerate() {
             let value = match args {
                 Some(args) => args.get(i).cloned().unwrap_or_else(TySet::unknown),
                 None => TySet::unknown(),

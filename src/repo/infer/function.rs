@@ -89,6 +89,9 @@ impl World<'_> {
                 | Name::RUNTIME_CHECKABLE => return value,
                 // What these return calls the function and keeps its result.
                 Name::WRAPS => return value,
+                Name::LRU_CACHE | Name::CACHE if self.is_library_decorator(env, decorator) => {
+                    return value;
+                }
                 Name::CONTEXTMANAGER | Name::ASYNCCONTEXTMANAGER
                     if self.is_library_decorator(env, decorator) =>
                 {

@@ -7,7 +7,11 @@ use super::call::CallArgs;
 use super::ty::{Bindings, ClassKey, Ty, TySet};
 use super::world::World;
 use crate::repo::name::Name;
+use crate::repo::scope::BindKind;
 use crate::repo::syntax::*;
+
+/// Methods of a protocol that are compared.
+const METHODS_MAX: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fit {
@@ -122,6 +126,21 @@ impl World<'_> {
             let found = self.iterated(&TySet::one(given.clone()), false);
             if !found.items.is_empty() {
                 self.unify(item, &found, by, depth + 1);
+            }
+            return;
+        }
+        if !self.is_protocol(protocol) {
+            return;
+        }
+        let Some(env) = self.class_env(protocol) else { return };
+        let inner = self.bindings_for(protocol, &Some(args.to_vec().into()));
+        for binding in env.file.scopes.all(env.scope).iter().take(METHODS_MAX) {
+            let BindKind::Function(func) = binding.kind else { continue };
+            let declared = self.declared_or_inferred(env.file.id, func, None).replaced(&inner);
+            if declared.has_vars()
+                && let Some(found) = self.call_method(given, binding.name, &[])
+            {
+                self.unify(&declared, &found, by, depth + 1);
             }
         }
     }

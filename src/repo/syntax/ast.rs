@@ -516,6 +516,8 @@ pub(crate) struct Cursor {
     pub(crate) call: Option<CursorCall>,
     /// Comprehensions and lambdas around the cursor, outermost first.
     pub(crate) frames: Vec<ExprFrame>,
+    /// Tests that hold (or not) where the cursor stands inside an expression.
+    pub(crate) guards: Vec<(ExprId, bool)>,
 }
 
 #[derive(Clone, Debug)]

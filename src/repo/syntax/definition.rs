@@ -201,8 +201,10 @@ impl Parser<'_> {
         });
         let outer_yield = std::mem::replace(&mut self.has_yield, false);
         let frames = std::mem::take(&mut self.frames);
+        let guards = std::mem::take(&mut self.guards);
         let body = self.block();
         self.frames = frames;
+        self.guards = guards;
         let is_generator = std::mem::replace(&mut self.has_yield, outer_yield);
         let end = self.prev_end.max(start);
         let docstring = self.docstring(body);

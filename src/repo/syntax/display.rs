@@ -322,6 +322,7 @@ impl Parser<'_> {
     ) -> ExprId {
         self.target_start = u32::MAX;
         self.frames.push(ExprFrame::Comp { clauses: Vec::new() });
+        let n_guards = self.guards.len();
         let mut clauses: SmallVec<[Clause; 2]> = SmallVec::new();
         while matches!(self.tok.kind, T::KwFor | T::KwAsync) {
             let is_async = self.eat(T::KwAsync);
@@ -341,12 +342,14 @@ impl Parser<'_> {
             let mut conditions: Exprs = SmallVec::new();
             while self.eat(T::KwIf) {
                 let id = if self.at(T::KwLambda) { self.test() } else { self.condition() };
+                self.guards.push((id, true));
                 conditions.push(id);
             }
             let conditions = self.expr_run(&conditions);
             clauses.push(Clause { target, iter, conditions, is_async });
         }
         self.frames.pop();
+        self.guards.truncate(n_guards);
         let clauses = run(&mut self.ast.clauses, &clauses);
         let comp = self.ast.comps.len() as u32;
         self.ast.comps.push(Comp { element, value, clauses });

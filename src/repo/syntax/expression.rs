@@ -184,7 +184,10 @@ impl Parser<'_> {
         self.target_start = u32::MAX;
         let test = self.or_test();
         let orelse = if self.eat(T::KwElse) {
-            self.test()
+            self.guards.push((test, false));
+            let orelse = self.test();
+            self.guards.pop();
+            orelse
         } else {
             self.error("expected 'else' in a conditional expression");
             self.missing()
@@ -217,10 +220,14 @@ impl Parser<'_> {
         }
         let mut operands: Exprs = SmallVec::new();
         operands.push(first);
+        let n_guards = self.guards.len();
         while self.eat(T::KwOr) {
             self.target_start = u32::MAX;
+            let test = operands[operands.len() - 1];
+            self.guards.push((test, false));
             operands.push(self.and_test());
         }
+        self.guards.truncate(n_guards);
         let (start, end) = (self.start_of(first), self.prev_end);
         let operands = self.expr_run(&operands);
         self.expr(ExprKind::Or { operands }, start, end)
@@ -233,10 +240,14 @@ impl Parser<'_> {
         }
         let mut operands: Exprs = SmallVec::new();
         operands.push(first);
+        let n_guards = self.guards.len();
         while self.eat(T::KwAnd) {
             self.target_start = u32::MAX;
+            let test = operands[operands.len() - 1];
+            self.guards.push((test, true));
             operands.push(self.not_test());
         }
+        self.guards.truncate(n_guards);
         let (start, end) = (self.start_of(first), self.prev_end);
         let operands = self.expr_run(&operands);
         self.expr(ExprKind::And { operands }, start, end)

@@ -71,6 +71,7 @@ impl Parser<'_> {
             }
             T::KwElif | T::KwElse | T::KwExcept | T::KwFinally => {
                 self.error("this block has no statement that it belongs to");
+                self.advance();
                 self.skip_line();
             }
             T::Name if self.at_match() => self.match_statement(out),
@@ -113,7 +114,7 @@ impl Parser<'_> {
                 return;
             }
             self.error("expected the end of the statement");
-            if self.tok.start == before && !self.tok.first_on_line {
+            if self.tok.start == before {
                 self.advance();
             }
             self.skip_line();
