@@ -15,6 +15,7 @@ use super::name::Name;
 use super::scope::{BindKind, ScopeId, ScopeKind};
 use super::session::Moved;
 use super::syntax::*;
+use crate::base::limit::{CANDIDATE_BYTES_MAX, CANDIDATES_MAX};
 use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, Origin};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -79,6 +80,9 @@ impl Place<'_> {
         for frame in &cursor.frames {
             env = env.with_expr_frame(frame);
         }
+        for &(test, holds) in &cursor.guards {
+            env = env.with_guard(test, holds);
+        }
         env
     }
 
@@ -112,10 +116,52 @@ impl Place<'_> {
             Ty::Instance { class, .. } | Ty::Class { class, .. } => !class.file.is_library(),
             _ => false,
         };
-        if at_statement_start && receiver.items.iter().any(takes_new_names) {
+        let is_target = at_statement_start && is_path(&self.file.ast, value);
+        if is_target && receiver.items.iter().any(takes_new_names) {
             members.set_open(|| Arc::from("an attribute may be assigned here"));
         }
+        if self.is_tried(&env) {
+            members.set_open(|| Arc::from("a missing attribute is caught here"));
+        }
         self.finish(members, |_| true)
+    }
+
+    /// Is the cursor in the body of a `try` that catches `AttributeError`?
+    fn is_tried(&self, env: &Env) -> bool {
+        let ast = &self.file.ast;
+        let path = super::infer::enclosing_path(
+            ast,
+            self.file.scopes.scope(env.scope).body,
+            self.start as u32,
+        );
+        path.windows(2).any(|pair| {
+            let [outer, inner] = pair else { return false };
+            let Some(&stmt) = ast.block(outer.block).get(outer.index) else {
+                return false;
+            };
+            let (StmtKind::Try { node }, super::infer::Role::Try) =
+                (ast.stmt(stmt).kind, inner.role)
+            else {
+                return false;
+            };
+            ast.handlers[ast.tries[node as usize].handlers.range()].iter().any(|h| {
+                match h.kind.some() {
+                    None => true,
+                    Some(kind) => {
+                        let names = match ast.kind(kind) {
+                            ExprKind::Tuple { items } => ast.list(items),
+                            _ => std::slice::from_ref(&h.kind),
+                        };
+                        names.iter().any(|n| {
+                            matches!(
+                                ast.kind(*n),
+                                ExprKind::Name(Name::ATTR_ERROR | Name::EXCEPTION)
+                            )
+                        })
+                    }
+                }
+            })
+        })
     }
 
     /// Sort, filter by what is typed, and describe.
@@ -133,13 +179,26 @@ impl Place<'_> {
         let mut names: Vec<Candidate> = members
             .names
             .into_iter()
-            .filter(|(name, _)| {
-                name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) && keep(*name)
-            })
+            .filter(|(name, _)| self.fits(*name) && keep(*name))
             .map(|(name, member)| self.candidate(name, &member))
             .collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Candidates { answer, names, start_byte: self.start, reason: members.open }
+        self.limited(Candidates { answer, names, start_byte: self.start, reason: members.open })
+    }
+
+    /// May a name be written here, seen from what is typed already?
+    fn fits(&self, name: Name) -> bool {
+        let text = name.as_str();
+        text.starts_with(self.typed) && text.len() <= CANDIDATE_BYTES_MAX && is_identifier(text)
+    }
+
+    fn limited(&self, mut found: Candidates) -> Candidates {
+        if found.names.len() > CANDIDATES_MAX {
+            found.names.truncate(CANDIDATES_MAX);
+            found.answer = Answer::Open;
+            found.reason = Some(Arc::from(format!("more than {CANDIDATES_MAX} names")));
+        }
+        found
     }
 
     fn candidate(&self, name: Name, member: &Member) -> Candidate {
@@ -158,6 +217,7 @@ impl Place<'_> {
             candidate.origin =
                 if file.module_name == Name::BUILTINS { Origin::Builtin } else { file.origin };
             candidate.defined_at = Some(self.site(&file, pos));
+            describe(&file, name, pos, &mut candidate);
         }
         candidate
     }
@@ -224,7 +284,7 @@ impl Place<'_> {
         let mut found: FxHashMap<Name, Candidate> = FxHashMap::default();
         let mut offer =
             |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
-                if name.as_str().starts_with(self.typed) && is_identifier(name.as_str()) {
+                if self.fits(name) {
                     found.entry(name).or_insert_with(|| {
                         let mut candidate = Candidate::new(name.as_str(), kind, origin);
                         candidate.defined_at = at;
@@ -330,7 +390,7 @@ impl Place<'_> {
             && call.at_argument_start
         {
             for (name, origin) in self.world.keyword_names(&env, call.func, &call.args) {
-                if name.as_str().starts_with(self.typed) {
+                if self.fits(name) {
                     // The keyword shadows a variable of the same name in the list.
                     found.insert(
                         name,
@@ -344,13 +404,56 @@ impl Place<'_> {
         }
         let mut names: Vec<Candidate> = found.into_values().collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Candidates {
+        self.limited(Candidates {
             answer: Answer::Open,
             names,
             start_byte: self.start,
             reason: Some(Arc::from("keywords and new names may stand here")),
+        })
+    }
+}
+
+/// `a`, `a.b`, `a.b[…]`: what an attribute is usually assigned on.
+fn is_path(ast: &Ast, expr: ExprId) -> bool {
+    match ast.kind(expr) {
+        ExprKind::Name(_) => true,
+        ExprKind::Attribute { value, .. } | ExprKind::Subscript { value, .. } => {
+            is_path(ast, value)
+        }
+        _ => false,
+    }
+}
+
+/// Signature and type as the source writes them.
+fn describe(file: &File, name: Name, pos: u32, candidate: &mut Candidate) {
+    let functions = &file.ast.functions;
+    let at = functions.partition_point(|f| f.name_start < pos);
+    if let Some(function) = functions.get(at).filter(|f| f.name_start == pos && f.name == name) {
+        let is_property = candidate.kind == CandidateKind::Property;
+        if is_property {
+            candidate.ty =
+                function.returns.some().map(|r| one_line(file.slice(file.ast.expr(r).span)));
+        } else {
+            let header = file.slice(Span { start: pos, end: function.header_end });
+            candidate.signature = Some(one_line(header.trim_end().trim_end_matches(':')));
+        }
+        return;
+    }
+    let scope = file.scopes.at(pos);
+    for b in file.scopes.of(scope, name).iter().filter(|b| b.pos == pos) {
+        if let BindKind::Annotated { annotation, .. } = b.kind {
+            candidate.ty = Some(one_line(file.slice(file.ast.expr(annotation).span)));
         }
     }
+}
+
+/// White space collapsed.
+fn one_line(text: &str) -> Arc<str> {
+    if !text.contains(['\n', '\r', '\t']) && !text.contains("  ") {
+        return Arc::from(text);
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    Arc::from(words.join(" ").replace("( ", "(").replace(", )", ")").replace(",)", ")").as_str())
 }
 
 fn each_target_name(ast: &Ast, target: ExprId, visit: &mut dyn FnMut(Name, u32)) {

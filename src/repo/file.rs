@@ -6,8 +6,9 @@
 use super::infer::FileRelations;
 use super::name::Name;
 use super::scope::{self, ScopeId, Scopes};
-use super::syntax::{self, Ast, ClassId, Hole, Region};
+use super::syntax::{self, Ast, ClassId, ExprId, ExprKind, Hole, Region};
 use crate::base::{LineCol, LineIndex, Origin};
+use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -81,6 +82,7 @@ pub(crate) struct File {
     pub(crate) parent: Option<(FileId, ScopeId)>,
     lines: OnceLock<LineIndex>,
     relations: OnceLock<FileRelations>,
+    calls: OnceLock<FxHashMap<Name, Vec<ExprId>>>,
 }
 
 /// What a file is called, before it is analysed.
@@ -126,6 +128,7 @@ impl File {
             parent,
             lines: OnceLock::new(),
             relations: OnceLock::new(),
+            calls: OnceLock::new(),
         }
     }
 
@@ -148,6 +151,25 @@ impl File {
 
     pub(crate) fn relations(&self) -> &FileRelations {
         self.relations.get_or_init(|| FileRelations::of(self))
+    }
+
+    /// Calls of something with this name (`name(…)` and `x.name(…)`).
+    pub(crate) fn calls_of(&self, name: Name) -> &[ExprId] {
+        let calls = self.calls.get_or_init(|| {
+            let mut calls: FxHashMap<Name, Vec<ExprId>> = FxHashMap::default();
+            for (i, expr) in self.ast.exprs.iter().enumerate() {
+                if let ExprKind::Call { func, args } = expr.kind
+                    && !args.is_empty()
+                    && func != ExprId::NONE
+                    && let ExprKind::Name(name) | ExprKind::Attribute { name, .. } =
+                        self.ast.kind(func)
+                {
+                    calls.entry(name).or_default().push(ExprId(i as u32));
+                }
+            }
+            calls
+        });
+        calls.get(&name).map_or(&[], Vec::as_slice)
     }
 
     /// Does some import statement of this file load a module?

@@ -13,6 +13,8 @@ mod layout;
 mod library;
 mod name;
 mod project;
+#[cfg(test)]
+mod replay;
 #[allow(dead_code)] // as above
 mod scope;
 mod session;
@@ -21,6 +23,9 @@ mod symbol;
 #[allow(dead_code)] // the tree keeps what the checker and the queries are going to read
 mod syntax;
 mod validity;
+
+#[cfg(test)]
+mod tests;
 
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};

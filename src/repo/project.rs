@@ -127,8 +127,6 @@ impl ModuleTable {
 
 /// A Python project whose files are analysed.
 pub struct Project {
-    #[allow(dead_code)] // what a later re-scan will read
-    pub(crate) config: ProjectConfig,
     root: PathBuf,
     source_roots: Vec<PathBuf>,
     snapshot: RwLock<Arc<Snapshot>>,
@@ -196,12 +194,8 @@ impl Project {
             library,
         };
         report.elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
-        let project = Self {
-            config,
-            root,
-            source_roots: layout.roots,
-            snapshot: RwLock::new(Arc::new(snapshot)),
-        };
+        let project =
+            Self { root, source_roots: layout.roots, snapshot: RwLock::new(Arc::new(snapshot)) };
         Ok((project, report))
     }
 

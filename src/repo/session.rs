@@ -166,7 +166,8 @@ impl Session {
             Some(_) => None,
             None => return Err(Arc::new(whole)),
         };
-        let function_start = node.span.start as usize;
+        // From the start of its line, so that its indentation is seen.
+        let function_start = line_start(text, node.span.start as usize);
         self.base = Some(Base {
             path: path.to_path_buf(),
             file,
@@ -234,6 +235,11 @@ fn outermost_function(file: &File, at: u32) -> Option<(FuncId, ScopeId)> {
         scope = node.parent;
     }
     found
+}
+
+/// The start of the line that holds `offset`.
+fn line_start(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset].iter().rposition(|b| matches!(b, b'\n' | b'\r')).map_or(0, |n| n + 1)
 }
 
 /// The end of the line that holds `offset`.

@@ -6,6 +6,8 @@
 //! - A fault inside the analysis ends that question with `Unknown`, nothing else.
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod tests;
 
 use crate::base::{CandidateSource, Candidates, Query};

@@ -6,7 +6,7 @@ use crate::repo::{Project, ProjectConfig, PythonChoice};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
+pub(super) fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
     let dir = tempfile::tempdir().unwrap();
     let mut text = String::new();
     let mut offset = 0;
@@ -37,7 +37,7 @@ fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
     })
 }
 
-fn offers(found: &Candidates, name: &str) -> bool {
+pub(super) fn offers(found: &Candidates, name: &str) -> bool {
     found.names.iter().any(|c| match name.strip_suffix('=') {
         Some(keyword) => c.kind == CandidateKind::Keyword && &*c.name == keyword,
         None => &*c.name == name,

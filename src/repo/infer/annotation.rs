@@ -7,7 +7,7 @@
 
 use super::ty::{Args, Bindings, Descriptor, Ty, TySet, Var};
 use super::world::{Env, World};
-use crate::repo::file::{File, FileHead};
+use crate::repo::file::File;
 use crate::repo::name::Name;
 use crate::repo::scope::ScopeKind;
 use crate::repo::syntax::*;
@@ -52,18 +52,7 @@ impl World<'_> {
             return None;
         }
         let lead = text.len() - text.trim_start().len();
-        let region = Region { range: start + lead..end, hole: None };
-        let head = FileHead { ..env.file.head() };
-        let parent = Some((env.file.id, env.scope));
-        let parsed = File::analyse_region(head, env.file.text.clone(), &region, parent, None);
-        let StmtKind::Expr(root) =
-            parsed.ast.stmt(*parsed.ast.block(parsed.ast.body).first()?).kind
-        else {
-            return None;
-        };
-        let mut inner = Env::new(Arc::new(parsed), crate::repo::scope::ScopeId::MODULE);
-        inner.receiver = env.receiver;
-        Some((inner, root))
+        self.parsed_in_place(env, start + lead..end)
     }
 
     /// What a type expression's value admits.
@@ -362,9 +351,7 @@ fn is_abstract_module(module: Name) -> bool {
 pub(super) fn collect_vars(set: &TySet, out: &mut Vec<Var>) {
     for ty in &set.items {
         match ty {
-            Ty::Var(var) if !out.contains(var) => {
-                out.push(*var);
-            }
+            Ty::Var(var) if !out.contains(var) => out.push(*var),
             Ty::Instance { args: Some(args), .. } | Ty::Class { args: Some(args), .. } => {
                 args.iter().for_each(|a| collect_vars(a, out));
             }

@@ -3,7 +3,8 @@
 //! # Place
 //! Uses `flow` for order and `scope` for bindings; everything that evaluates a name comes here.
 
-use super::flow::{self, Constraint, Path};
+use super::flow::{self, Path};
+use super::target::{target_path, target_path_at};
 use super::ty::{Bindings, Ty, TySet, Var};
 use super::world::{Env, Frame, FrameKind, Key, World};
 use crate::repo::file::FileId;
@@ -21,7 +22,7 @@ impl World<'_> {
         self.lookup(env, name, Some(pos))
     }
 
-    fn name_in_frames(&self, env: &Env, name: Name, pos: u32) -> Option<TySet> {
+    pub(super) fn name_in_frames(&self, env: &Env, name: Name, pos: u32) -> Option<TySet> {
         let mut at = env.frames.clone();
         while let Some(frame) = at {
             match &frame.kind {
@@ -43,8 +44,7 @@ impl World<'_> {
                             };
                             let iterable = self.expr(&inner, clause.iter);
                             let item = self.iterated(&iterable, clause.is_async);
-                            let value = self.unpacked(item, &path);
-                            return Some(self.narrowed_by_clauses(env, name, pos, clauses, value));
+                            return Some(self.unpacked(item, &path));
                         }
                     }
                 }
@@ -70,28 +70,8 @@ impl World<'_> {
         None
     }
 
-    fn narrowed_by_clauses(
-        &self,
-        env: &Env,
-        name: Name,
-        pos: u32,
-        clauses: &[Clause],
-        value: TySet,
-    ) -> TySet {
-        let path = Path::name(name);
-        let mut value = value;
-        for clause in clauses {
-            for &test in env.file.ast.list(clause.conditions) {
-                if !env.file.ast.expr(test).span.contains(pos) {
-                    value = self.narrow(env, value, &path, Constraint::Test { test, holds: true });
-                }
-            }
-        }
-        value
-    }
-
     /// Look a name up through the scopes, from the place `pos` of the innermost one (or at its end).
-    fn lookup(&self, env: &Env, name: Name, pos: Option<u32>) -> TySet {
+    pub(super) fn lookup(&self, env: &Env, name: Name, pos: Option<u32>) -> TySet {
         let file = &env.file;
         let scopes = &file.scopes;
         let mut at = Some(env.scope);
@@ -136,8 +116,7 @@ impl World<'_> {
         }
         let found = match file.parent {
             Some((outer, scope)) => {
-                let outer =
-                    Env { file: self.file(outer), scope, receiver: env.receiver, frames: None };
+                let outer = Env::new(self.file(outer), scope).with_receiver(env.receiver);
                 let is_class = matches!(outer.file.scopes.scope(scope).kind, ScopeKind::Class(_));
                 // A quoted annotation sees the class body around it, a method does not.
                 let start = match outer.file.scopes.scope(scope).parent {
@@ -157,7 +136,7 @@ impl World<'_> {
         self.narrowed(env, found, name, constraints.as_ref())
     }
 
-    fn narrowed(
+    pub(super) fn narrowed(
         &self,
         env: &Env,
         found: TySet,
@@ -171,7 +150,7 @@ impl World<'_> {
         constraints.iter().rev().fold(found, |set, c| self.narrow(env, set, &path, *c))
     }
 
-    fn module_or_builtin(&self, env: &Env, name: Name) -> TySet {
+    pub(super) fn module_or_builtin(&self, env: &Env, name: Name) -> TySet {
         if let Some(found) = self.star_imported(&env.file, name) {
             return found;
         }
@@ -200,7 +179,7 @@ impl World<'_> {
     }
 
     /// The types of the bindings that reach a place; none when nothing is bound there yet.
-    fn reaching_types(
+    pub(super) fn reaching_types(
         &self,
         env: &Env,
         name: Name,
@@ -241,7 +220,7 @@ impl World<'_> {
     }
 
     /// Everything a name is bound to in a scope, seen from another one.
-    fn bindings_union(&self, env: &Env, name: Name, bindings: &[Binding]) -> TySet {
+    pub(super) fn bindings_union(&self, env: &Env, name: Name, bindings: &[Binding]) -> TySet {
         if let [only] = bindings {
             return self.binding(env, only);
         }
@@ -333,7 +312,7 @@ impl World<'_> {
         self.memo(key, || self.binding_value(&here, binding))
     }
 
-    fn binding_value(&self, env: &Env, binding: &Binding) -> TySet {
+    pub(super) fn binding_value(&self, env: &Env, binding: &Binding) -> TySet {
         let ast = &env.file.ast;
         match binding.kind {
             BindKind::Param { func, param } => self.parameter(env, func, param),
@@ -391,21 +370,6 @@ impl World<'_> {
         }
     }
 
-    /// `T = TypeVar('T')` binds a type variable.
-    fn type_variable(&self, env: &Env, binding: &Binding, value: ExprId) -> Option<TySet> {
-        let ast = &env.file.ast;
-        let ExprKind::Call { func, .. } = ast.kind(value) else {
-            return None;
-        };
-        let name = match ast.kind(func) {
-            ExprKind::Name(name) | ExprKind::Attribute { name, .. } => name,
-            _ => return None,
-        };
-        matches!(name, Name::TYPE_VAR | Name::PARAM_SPEC | Name::TYPE_VAR_TUPLE).then(|| {
-            TySet::one(Ty::Var(Var { file: env.file.id, pos: binding.pos, name: binding.name }))
-        })
-    }
-
     pub(super) fn source_value(&self, env: &Env, value: ExprId, source: Source) -> TySet {
         let found = self.expr(env, value);
         match source {
@@ -418,7 +382,7 @@ impl World<'_> {
     }
 
     /// A parameter inside its function.
-    fn parameter(&self, env: &Env, func: FuncId, param: u32) -> TySet {
+    pub(super) fn parameter(&self, env: &Env, func: FuncId, param: u32) -> TySet {
         let ast = &env.file.ast;
         let function = ast.function(func);
         let p = ast.params[param as usize];
@@ -532,46 +496,12 @@ impl World<'_> {
         }
     }
 
-    fn alias_form(&self, env: &Env, annotation: ExprId) -> Option<Name> {
+    pub(super) fn alias_form(&self, env: &Env, annotation: ExprId) -> Option<Name> {
         let name = match env.file.ast.kind(annotation) {
             ExprKind::Name(name) | ExprKind::Attribute { name, .. } => name,
             _ => return None,
         };
         matches!(name, Name::FINAL | Name::CLASS_VAR | Name::TYPE_ALIAS).then_some(name)
-    }
-
-    /// Take a value apart along the way to a name in a target.
-    pub(super) fn unpacked(&self, value: TySet, path: &[Step]) -> TySet {
-        let mut value = value;
-        for step in path {
-            value = match step {
-                Step::Item { index, n, star } => self.unpacked_item(&value, *index, *n, *star),
-                Step::Rest => {
-                    let item = self.iterated(&value, false);
-                    self.generic_builtin(Name::LIST, vec![item])
-                }
-            };
-        }
-        value
-    }
-
-    fn unpacked_item(&self, value: &TySet, index: usize, n: usize, star: Option<usize>) -> TySet {
-        let mut out = TySet { items: Default::default(), unknown: value.unknown };
-        for ty in &value.items {
-            if let Some(items) = self.tuple_items(ty) {
-                let at = match star {
-                    Some(star) if index > star => (items.len() + index).checked_sub(n),
-                    _ => Some(index),
-                };
-                match at.and_then(|i| items.get(i)) {
-                    Some(item) => out.join(item.clone()),
-                    None => out.unknown = true,
-                }
-                continue;
-            }
-            out.join(self.iterated(&TySet::one(ty.clone()), false));
-        }
-        out
     }
 
     /// What a file declares at module level without a statement (`__name__`, `__file__`, …).
@@ -595,152 +525,7 @@ impl World<'_> {
         }
     }
 
-    /// What a type variable is limited to: its bound or the union of its constraints.
-    pub(crate) fn var_bound(&self, var: Var) -> TySet {
-        let file = self.file_of_var(var.file);
-        let Some(file) = file else {
-            return TySet::unknown();
-        };
-        let scope = file.scopes.at(var.pos);
-        let mut at = Some(scope);
-        while let Some(id) = at {
-            for b in file.scopes.of(id, var.name) {
-                if b.pos != var.pos {
-                    continue;
-                }
-                let env = Env::new(file.clone(), id);
-                match b.kind {
-                    BindKind::TypeParam { param } => {
-                        return match file.ast.type_params[param as usize].bound.some() {
-                            Some(bound) => self.bound_annotation(&env, bound),
-                            None => TySet::unknown(),
-                        };
-                    }
-                    BindKind::Target { value, .. } => {
-                        let ExprKind::Call { args, .. } = file.ast.kind(value) else {
-                            return TySet::unknown();
-                        };
-                        let mut found = TySet::empty();
-                        for (i, arg) in file.ast.args(args).iter().enumerate() {
-                            match arg.kind {
-                                ArgKind::Keyword(n) if n.as_str() == "bound" => {
-                                    return self.annotation(&env, arg.value);
-                                }
-                                ArgKind::Positional if i > 0 => {
-                                    found.join(self.annotation(&env, arg.value))
-                                }
-                                _ => {}
-                            }
-                        }
-                        return if found.is_empty() { TySet::unknown() } else { found };
-                    }
-                    _ => return TySet::unknown(),
-                }
-            }
-            at = file.scopes.scope(id).parent;
-        }
-        TySet::unknown()
-    }
-
-    /// A bound may be one annotation or a tuple of constraints.
-    fn bound_annotation(&self, env: &Env, bound: ExprId) -> TySet {
-        match env.file.ast.kind(bound) {
-            ExprKind::Tuple { items } => {
-                let mut found = TySet::empty();
-                for &item in env.file.ast.list(items) {
-                    found.join(self.annotation(env, item));
-                }
-                found
-            }
-            _ => self.annotation(env, bound),
-        }
-    }
-
-    fn file_of_var(&self, id: FileId) -> Option<Arc<crate::repo::file::File>> {
-        if id.is_library() || self.snapshot.files.get(id.0 as usize).is_some_and(Option::is_some) {
-            return Some(self.file(id));
-        }
-        self.overlay.as_ref().filter(|f| f.id == id).cloned()
-    }
-
-    /// Variables replaced by their bounds, or by "unknown": what can be said without knowing callers.
-    pub(crate) fn closed_over_vars(&self, set: &TySet) -> TySet {
-        if !set.has_vars() {
-            return set.clone();
-        }
-        let mut out = TySet { items: Default::default(), unknown: set.unknown };
-        for ty in &set.items {
-            match ty {
-                Ty::Var(var) => {
-                    let bound = self.var_bound(*var);
-                    if bound.has_vars() {
-                        out.unknown = true;
-                    } else {
-                        out.join(bound);
-                    }
-                }
-                other => out.add(other.clone()),
-            }
-        }
-        out
-    }
-
     pub(super) fn no_bindings() -> Bindings {
         Bindings::default()
-    }
-}
-
-/// One step from a value towards a name inside a target.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    Item {
-        index: usize,
-        n: usize,
-        star: Option<usize>,
-    },
-    /// `*rest`
-    Rest,
-}
-
-/// The way to the name that starts at `pos` in a target.
-pub(super) fn target_path_at(ast: &Ast, root: ExprId, pos: u32) -> Option<Vec<Step>> {
-    find_target(ast, root, &|id| {
-        let expr = ast.expr(id);
-        matches!(
-            expr.kind,
-            ExprKind::Name(_) | ExprKind::Attribute { .. } | ExprKind::Subscript { .. }
-        ) && expr.span.start == pos
-    })
-}
-
-/// The way to a name in a target.
-pub(super) fn target_path(ast: &Ast, root: ExprId, name: Name) -> Option<Vec<Step>> {
-    find_target(ast, root, &|id| matches!(ast.kind(id), ExprKind::Name(n) if n == name))
-}
-
-fn find_target(ast: &Ast, root: ExprId, wanted: &dyn Fn(ExprId) -> bool) -> Option<Vec<Step>> {
-    if wanted(root) {
-        return Some(Vec::new());
-    }
-    match ast.kind(root) {
-        ExprKind::Tuple { items } | ExprKind::List { items } => {
-            let items = ast.list(items);
-            let star = items.iter().position(|i| matches!(ast.kind(*i), ExprKind::Starred(_)));
-            for (index, &item) in items.iter().enumerate() {
-                if let Some(mut rest) = find_target(ast, item, wanted) {
-                    if Some(index) != star {
-                        rest.insert(0, Step::Item { index, n: items.len(), star });
-                    }
-                    return Some(rest);
-                }
-            }
-            None
-        }
-        ExprKind::Starred(inner) => {
-            let mut rest = find_target(ast, inner, wanted)?;
-            rest.insert(0, Step::Rest);
-            Some(rest)
-        }
-        _ => None,
     }
 }

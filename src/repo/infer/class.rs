@@ -14,7 +14,7 @@ use super::ty::{Args, Bindings, ClassKey, Ty, TySet, Var};
 use super::world::{Env, World};
 use crate::repo::file::File;
 use crate::repo::name::Name;
-use crate::repo::scope::{BindKind, ScopeId, ScopeKind};
+use crate::repo::scope::ScopeId;
 use crate::repo::syntax::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -91,7 +91,7 @@ impl World<'_> {
     }
 
     /// The environment in which a class statement stands.
-    fn outer_env(&self, class: ClassKey) -> Option<Env> {
+    pub(super) fn outer_env(&self, class: ClassKey) -> Option<Env> {
         let env = self.class_env(class)?;
         let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
         Some(env.in_scope(parent))
@@ -120,7 +120,7 @@ impl World<'_> {
         let key = ClassKey::new(file.id, class);
         let plain = TySet::one(Ty::Class { class: key, args: None });
         let decorators = file.ast.list(file.ast.class(class).decorators);
-        if decorators.is_empty() {
+        if decorators.is_empty() || file.is_stub {
             return plain;
         }
         let outer = match file.scopes.scope(file.scopes.of_class(class)).parent {
@@ -167,7 +167,7 @@ impl World<'_> {
         }
     }
 
-    fn keeps_class(&self, env: &Env, decorator: ExprId) -> bool {
+    pub(super) fn keeps_class(&self, env: &Env, decorator: ExprId) -> bool {
         let Some((_, name)) = self.decorator_name(&env.file, decorator) else {
             return false;
         };
@@ -231,7 +231,7 @@ impl World<'_> {
     }
 
     /// Bases of a class as they are written; what is unknown is reported.
-    fn bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
+    pub(super) fn bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
         let mut bases: SmallVec<[(ClassKey, Args); 2]> = SmallVec::new();
         let mut open: Option<Arc<str>> = None;
         if class.call().is_some() {
@@ -309,7 +309,7 @@ impl World<'_> {
         (bases, open)
     }
 
-    fn is_generic_form(&self, env: &Env, expr: ExprId) -> bool {
+    pub(super) fn is_generic_form(&self, env: &Env, expr: ExprId) -> bool {
         let base = match env.file.ast.kind(expr) {
             ExprKind::Subscript { value, .. } => value,
             _ => expr,
@@ -326,7 +326,7 @@ impl World<'_> {
             || value.items.is_empty()
     }
 
-    fn made_bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
+    pub(super) fn made_bases(&self, class: ClassKey) -> (Bases, Option<Arc<str>>) {
         let mut bases = SmallVec::new();
         match self.field_class(class) {
             Some(FieldClass::NamedTuple) => {
@@ -340,7 +340,7 @@ impl World<'_> {
     }
 
     /// Does a class describe the keys of a dictionary?
-    fn is_typed_dict(&self, class: ClassKey) -> bool {
+    pub(super) fn is_typed_dict(&self, class: ClassKey) -> bool {
         self.mro(class).entries.iter().any(|e| {
             let (Some(env), Some(id)) = (self.class_env(e.class), e.class.class()) else {
                 return false;
@@ -373,7 +373,7 @@ impl World<'_> {
         found
     }
 
-    fn linearised(&self, class: ClassKey) -> Mro {
+    pub(super) fn linearised(&self, class: ClassKey) -> Mro {
         let (bases, mut open) = self.bases(class);
         let own = MroEntry { class, args: self.own_args(class) };
         let mut sequences: Vec<Vec<MroEntry>> = Vec::new();
@@ -415,14 +415,18 @@ impl World<'_> {
         Mro { entries, open }
     }
 
-    fn own_args(&self, class: ClassKey) -> Args {
+    pub(super) fn own_args(&self, class: ClassKey) -> Args {
         let vars = self.own_vars(class);
         (!vars.is_empty())
             .then(|| vars.iter().map(|v| TySet::one(Ty::Var(*v))).collect::<Vec<_>>().into())
     }
 
     /// The type variables of a class, in order.
-    pub(super) fn own_vars(&self, class: ClassKey) -> Vec<Var> {
+    pub(super) fn own_vars(&self, class: ClassKey) -> Arc<[Var]> {
+        self.cached_vars(class, || self.find_vars(class).into())
+    }
+
+    fn find_vars(&self, class: ClassKey) -> Vec<Var> {
         let (Some(env), Some(id)) = (self.outer_env(class), class.class()) else {
             return Vec::new();
         };
@@ -446,7 +450,7 @@ impl World<'_> {
             };
             let mut found = Vec::new();
             self.vars_in(&env, index, &mut found, 0);
-            if base == Name::GENERIC {
+            if matches!(base, Name::GENERIC | Name::PROTOCOL) {
                 generic = Some(found);
             } else {
                 found.into_iter().for_each(|v| {
@@ -460,7 +464,7 @@ impl World<'_> {
     }
 
     /// Type variables mentioned in a type expression.
-    fn vars_in(&self, env: &Env, expr: ExprId, out: &mut Vec<Var>, depth: u32) {
+    pub(super) fn vars_in(&self, env: &Env, expr: ExprId, out: &mut Vec<Var>, depth: u32) {
         if depth > 6 {
             return;
         }
@@ -494,7 +498,7 @@ impl World<'_> {
     pub(super) fn bindings_for(&self, class: ClassKey, args: &Args) -> Bindings {
         let mut by = Bindings::default();
         let vars = self.own_vars(class);
-        for (i, var) in vars.into_iter().enumerate() {
+        for (i, &var) in vars.iter().enumerate() {
             let value = match args {
                 Some(args) => args.get(i).cloned().unwrap_or_else(TySet::unknown),
                 None => TySet::unknown(),
@@ -565,260 +569,6 @@ impl World<'_> {
             }
         }
         (None, false)
-    }
-
-    pub(super) fn find_own(&self, class: ClassKey) -> Own {
-        let mut own = Own::default();
-        if self.field_class(class) == Some(FieldClass::NamedTuple) {
-            self.named_tuple_names(class, &mut own);
-        }
-        let (Some(env), Some(id)) = (self.class_env(class), class.class()) else {
-            return own;
-        };
-        let file = &env.file;
-        let is_typed_dict = self.is_typed_dict(class);
-        for binding in file.scopes.all(env.scope) {
-            match binding.kind {
-                // Keys are not attributes.
-                BindKind::Annotated { .. } if is_typed_dict => {}
-                BindKind::Deleted | BindKind::TypeParam { .. } => {
-                    own.names.remove(&binding.name);
-                }
-                // `x: int` without a value exists on instances only.
-                BindKind::Annotated { value, .. } => {
-                    let is_stub = file.is_stub;
-                    own.add(binding.name, value != ExprId::NONE || is_stub, binding.pos);
-                    own.add(binding.name, false, binding.pos);
-                }
-                _ => own.add(binding.name, true, binding.pos),
-            }
-        }
-        for store in file.scopes.stores_of(id) {
-            own.add(store.name, self.stores_on_class(file, store), store.pos);
-        }
-        if let Some(fragment) = self.fragment.as_ref().filter(|f| f.class == Some(class)) {
-            for store in fragment.file.scopes.stores_of(id) {
-                own.add(store.name, self.stores_on_class(&fragment.file, store), store.pos);
-            }
-            self.reflection(&fragment.file, class, &mut own);
-        }
-        self.twin_names(class, &mut own);
-        if let Some(binding) = file.scopes.of(env.scope, Name::SLOTS).last() {
-            self.slot_names(file, binding, &mut own);
-        }
-        self.reflection(file, class, &mut own);
-        for name in [Name::GETATTR_METHOD, Name::GETATTRIBUTE] {
-            let by_itself = name == Name::GETATTRIBUTE && class.file.is_library();
-            if own.has_class_level(name) && !by_itself {
-                own.open = Some(Arc::from(format!("{name} on {}", file.ast.class(id).name)));
-            }
-        }
-        self.field_names(class, &mut own);
-        self.supplement_names(class, &mut own);
-        own
-    }
-
-    /// Names that our table of built-in types has and older stubs do not.
-    fn supplement_names(&self, class: ClassKey, own: &mut Own) {
-        let supplement = self.library().supplement();
-        if class.file == supplement {
-            return;
-        }
-        let file = self.file(class.file);
-        if file.module_name != Name::BUILTINS {
-            return;
-        }
-        let more = self.file(supplement);
-        let name = self.class_name(class);
-        for b in more.scopes.of(ScopeId::MODULE, name) {
-            if let BindKind::Class(id) = b.kind {
-                for binding in more.scopes.all(more.scopes.of_class(id)) {
-                    own.add(binding.name, true, 0);
-                }
-            }
-        }
-    }
-
-    fn slot_names(&self, file: &File, binding: &crate::repo::scope::Binding, own: &mut Own) {
-        let value = match binding.kind {
-            BindKind::Target { value, .. } | BindKind::Annotated { value, .. } => value,
-            _ => return,
-        };
-        let Some(value) = value.some() else { return };
-        let ast = &file.ast;
-        let items: Vec<ExprId> = match ast.kind(value) {
-            ExprKind::Tuple { items } | ExprKind::List { items } | ExprKind::Set { items } => {
-                ast.list(items).to_vec()
-            }
-            ExprKind::Dict { items } => ast.list(items).iter().step_by(2).copied().collect(),
-            ExprKind::Str => vec![value],
-            _ => {
-                own.open = Some(Arc::from("computed __slots__"));
-                return;
-            }
-        };
-        own.slots = true;
-        for item in items {
-            match item.some().and_then(|i| string_value(file, i)) {
-                Some("__dict__") => own.slots = false,
-                Some(name) => own.add(Name::new(name), false, binding.pos),
-                None => {
-                    own.open = Some(Arc::from("computed __slots__"));
-                }
-            }
-        }
-    }
-
-    /// Does a store through the first parameter land on the class (`cls.x = …`)?
-    fn stores_on_class(&self, file: &File, store: &crate::repo::scope::AttrStore) -> bool {
-        let mut at = Some(store.scope);
-        while let Some(scope) = at {
-            if let ScopeKind::Function(func) = file.scopes.scope(scope).kind
-                && self.method_class(file, scope).is_some()
-            {
-                return self.is_class_method(file, func);
-            }
-            at = file.scopes.scope(scope).parent;
-        }
-        false
-    }
-
-    /// The class of the same name in the source beside a stub.
-    pub(super) fn twin(&self, class: ClassKey) -> Option<ClassKey> {
-        let id = class.class()?;
-        let file = self.file(class.file);
-        if !file.is_stub {
-            return None;
-        }
-        let scope = file.scopes.of_class(id);
-        if file.scopes.scope(scope).parent != Some(ScopeId::MODULE) {
-            return None;
-        }
-        let module = self.resolve_module(file.module_name)?;
-        let module = self.module(module);
-        let source = self.file(module.source.filter(|s| *s != file.id)?);
-        source.scopes.of(ScopeId::MODULE, file.ast.class(id).name).iter().rev().find_map(
-            |b| match b.kind {
-                BindKind::Class(twin) => Some(ClassKey::new(source.id, twin)),
-                _ => None,
-            },
-        )
-    }
-
-    /// A stub may leave out names that the source has.
-    fn twin_names(&self, class: ClassKey, own: &mut Own) {
-        let Some(twin) = self.twin(class) else { return };
-        let more = self.own(twin);
-        for (&name, known) in &more.names {
-            own.add(name, known.in_class, 0);
-            if known.on_instance {
-                own.add(name, false, 0);
-            }
-        }
-        if own.open.is_none() {
-            own.open.clone_from(&more.open);
-        }
-    }
-
-    /// `setattr(self, …)`, `vars(self)`, `self.__dict__` and hooks that add attributes.
-    fn reflection(&self, file: &File, class: ClassKey, own: &mut Own) {
-        let ast = &file.ast;
-        let (span, exprs) = match class.class() {
-            Some(id) if file.id == class.file => (ast.class(id).span, ast.class(id).exprs),
-            // The function being written.
-            _ => (Span { start: 0, end: u32::MAX }, Run { start: 0, len: ast.exprs.len() as u32 }),
-        };
-        let name_of_class = self.class_name(class);
-        for &call in &ast.reflective_calls {
-            let at = ast.expr(call).span.start;
-            if !span.contains(at) {
-                continue;
-            }
-            let ExprKind::Call { func, args } = ast.kind(call) else {
-                continue;
-            };
-            let ExprKind::Name(name) = ast.kind(func) else {
-                continue;
-            };
-            let args = ast.args(args);
-            if !args.first().is_some_and(|a| self.is_self(file, a.value, class)) {
-                continue;
-            }
-            match (name, args.get(1)) {
-                (Name::SETATTR, Some(attr)) => match string_value(file, attr.value) {
-                    Some(text) => own.add(Name::new(text), false, at),
-                    None => own.open = Some(Arc::from(format!("setattr on {name_of_class}"))),
-                },
-                (Name::VARS, _) => own.open = Some(Arc::from(format!("vars() on {name_of_class}"))),
-                _ => {}
-            }
-        }
-        // `self.__dict__` written, or `object.__setattr__` called.
-        for expr in &ast.exprs[exprs.range()] {
-            let ExprKind::Attribute { name, .. } = expr.kind else {
-                continue;
-            };
-            if name != Name::DICT_ATTR && name != Name::SETATTR_METHOD {
-                continue;
-            }
-            let after = file.text.get(expr.span.end as usize..).unwrap_or("").trim_start();
-            if name == Name::DICT_ATTR {
-                let assigned = after.starts_with('=') && !after.starts_with("==");
-                if assigned
-                    || after.starts_with(".update")
-                    || after.starts_with('[')
-                    || after.starts_with(".setdefault")
-                {
-                    own.open = Some(Arc::from(format!("__dict__ of {name_of_class}")));
-                }
-            } else if after.starts_with('(') {
-                self.setattr_method_call(file, expr.span, name_of_class, own);
-            }
-        }
-    }
-
-    /// `object.__setattr__(self, 'name', value)`.
-    fn setattr_method_call(&self, file: &File, method: Span, class: Name, own: &mut Own) {
-        let ast = &file.ast;
-        let call = ast.exprs.iter().find_map(|e| match e.kind {
-            ExprKind::Call { func, args } if ast.expr(func).span == method => Some(args),
-            _ => None,
-        });
-        let Some(args) = call else { return };
-        let args = ast.args(args);
-        let attr = if args.len() >= 3 { args.get(1) } else { args.first() };
-        match attr.and_then(|a| string_value(file, a.value)) {
-            Some(text) => own.add(Name::new(text), false, method.start),
-            None => {
-                // `def __setattr__(self, name, value): super().__setattr__(name, value)` adds nothing by
-                // itself: only assignments do, and those are seen.
-                let passes_on = ast
-                    .functions
-                    .iter()
-                    .any(|f| f.name == Name::SETATTR_METHOD && f.span.contains(method.start));
-                if !passes_on {
-                    own.open = Some(Arc::from(format!("__setattr__ on {class}")));
-                }
-            }
-        }
-    }
-
-    /// Is an expression the first parameter of a method of this class?
-    fn is_self(&self, file: &File, expr: ExprId, class: ClassKey) -> bool {
-        let ExprKind::Name(name) = file.ast.kind(expr) else {
-            return false;
-        };
-        let mut at = Some(file.scopes.at(file.ast.expr(expr).span.start));
-        while let Some(scope) = at {
-            for b in file.scopes.of(scope, name) {
-                if let BindKind::Param { func, param } = b.kind {
-                    let is_first = file.ast.function(func).params.start == param;
-                    return is_first && self.method_class(file, scope) == Some(class);
-                }
-            }
-            at = file.scopes.scope(scope).parent;
-        }
-        false
     }
 }
 

@@ -25,17 +25,20 @@ impl World<'_> {
         let expr = ast.expr(id);
         match expr.kind {
             ExprKind::Missing => TySet::unknown(),
-            ExprKind::Name(name) => self.name(env, name, expr.span.start),
+            ExprKind::Name(name) => {
+                let found = self.name(env, name, expr.span.start);
+                self.guarded(env, id, found)
+            }
             ExprKind::Attribute { value, name } => {
                 let of = self.expr(env, value);
                 let found = self.attribute(&of, name);
-                self.narrow_path(env, id, found)
+                self.guarded(env, id, self.narrow_path(env, id, found))
             }
             ExprKind::Call { func, args } => self.call_expr(env, id, func, args),
             ExprKind::Subscript { value, index } => {
                 let of = self.expr(env, value);
                 let found = self.subscript(env, &of, index);
-                self.narrow_path(env, id, found)
+                self.guarded(env, id, self.narrow_path(env, id, found))
             }
             ExprKind::Slice { .. } => self.of_builtin(Name::SLICE),
             ExprKind::Int => self.of_builtin(Name::INT),
@@ -74,19 +77,21 @@ impl World<'_> {
                 let is_or = matches!(expr.kind, ExprKind::Or { .. });
                 let operands = ast.list(operands);
                 let mut out = TySet::empty();
+                let mut here = env.clone();
                 for (i, &operand) in operands.iter().enumerate() {
-                    let mut value = self.expr_after(env, operands, i, is_or, operand);
+                    let mut value = self.expr(&here, operand);
                     if is_or && i + 1 < operands.len() {
                         value.items.retain(|t| *t != Ty::None);
                     }
                     out.join(value);
+                    here = here.with_guard(operand, !is_or);
                 }
                 out
             }
             ExprKind::Compare { op, left, right } => self.comparison(env, op, left, right),
             ExprKind::IfElse { test, body, orelse } => {
-                let yes = self.expr_if(env, body, test, true);
-                yes.joined(self.expr_if(env, orelse, test, false))
+                let yes = self.expr(&env.with_guard(test, true), body);
+                yes.joined(self.expr(&env.with_guard(test, false), orelse))
             }
             ExprKind::Lambda { .. } => {
                 TySet::one(Ty::Lambda { file: env.file.id, scope: env.scope, expr: id })
@@ -105,25 +110,19 @@ impl World<'_> {
         }
     }
 
-    /// An operand of `and`/`or`, knowing what the operands before it say when it is evaluated.
-    fn expr_after(
-        &self,
-        env: &Env,
-        operands: &[ExprId],
-        i: usize,
-        is_or: bool,
-        operand: ExprId,
-    ) -> TySet {
-        let mut value = self.expr(env, operand);
-        for &before in &operands[..i] {
-            value = self.narrow_value(env, operand, value, before, !is_or);
+    /// A path narrowed by what was tested before it in the same expression.
+    fn guarded(&self, env: &Env, id: ExprId, found: TySet) -> TySet {
+        if env.guards.is_none() {
+            return found;
         }
-        value
-    }
-
-    fn expr_if(&self, env: &Env, branch: ExprId, test: ExprId, holds: bool) -> TySet {
-        let value = self.expr(env, branch);
-        self.narrow_value(env, branch, value, test, holds)
+        let plain = Env { guards: None, ..env.clone() };
+        let mut found = found;
+        let mut at = env.guards.as_deref();
+        while let Some(guard) = at {
+            found = self.narrow_value(&plain, id, found, guard.test, guard.holds);
+            at = guard.outer.as_deref();
+        }
+        found
     }
 
     fn tuple_display(&self, env: &Env, items: Run) -> TySet {
@@ -211,7 +210,10 @@ impl World<'_> {
     pub(super) fn comp_env(&self, env: &Env, comp: u32) -> Env {
         let ast = &env.file.ast;
         let clauses = ast.clauses[ast.comps[comp as usize].clauses.range()].to_vec();
-        env.with_frame(FrameKind::Comp(clauses))
+        let tests: Vec<ExprId> =
+            clauses.iter().flat_map(|c| ast.list(c.conditions).iter().copied()).collect();
+        let inner = env.with_frame(FrameKind::Comp(clauses));
+        tests.into_iter().fold(inner, |e, test| e.with_guard(test, true))
     }
 
     fn comprehension(&self, env: &Env, kind: CompKind, comp: u32) -> TySet {
@@ -257,9 +259,8 @@ impl World<'_> {
                             (Ty::Class { .. }, Ty::Instance { class, args, .. }) => {
                                 out.add(Ty::Class { class: *class, args: args.clone() });
                             }
-                            (Ty::Class { class, .. }, Ty::Tuple(_)) => {
+                            (Ty::Class { .. }, Ty::Tuple(_)) => {
                                 out.add(Ty::Alias(Arc::new(TySet::one(found.clone()))));
-                                let _ = class;
                             }
                             _ => {}
                         }

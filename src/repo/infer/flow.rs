@@ -253,8 +253,10 @@ impl<'a> Walk<'a> {
         while i > 0 {
             if !self.with_conditions {
                 // Jump to the last statement that binds the name.
-                let end =
-                    if i < stmts.len() { self.ast.stmt(stmts[i]).span.start } else { u32::MAX };
+                let end = match stmts.get(i) {
+                    Some(next) => self.ast.stmt(*next).span.start,
+                    None => self.ast.stmt(stmts[i - 1]).span.end.saturating_add(1),
+                };
                 let before = self.bindings.partition_point(|b| b.pos < end);
                 let Some(last) = before.checked_sub(1).map(|b| self.bindings[b].pos) else {
                     return false;

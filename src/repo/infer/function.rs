@@ -65,7 +65,6 @@ impl World<'_> {
     fn decorated(&self, env: &Env, decorator: ExprId, value: TySet) -> TySet {
         let of = |kind| TySet::one(Ty::Descriptor(kind, Arc::new(value.clone())));
         let file = &env.file;
-        let is_call = matches!(file.ast.kind(decorator), ExprKind::Call { .. });
         if let Some((base, name)) = self.decorator_name(file, decorator) {
             match name {
                 Name::PROPERTY
@@ -90,6 +89,9 @@ impl World<'_> {
                 | Name::RUNTIME_CHECKABLE => return value,
                 // What these return calls the function and keeps its result.
                 Name::WRAPS => return value,
+                Name::LRU_CACHE | Name::CACHE if self.is_library_decorator(env, decorator) => {
+                    return value;
+                }
                 Name::CONTEXTMANAGER | Name::ASYNCCONTEXTMANAGER
                     if self.is_library_decorator(env, decorator) =>
                 {
@@ -98,7 +100,6 @@ impl World<'_> {
                 _ => {}
             }
         }
-        let _ = is_call;
         self.apply_decorator(env, decorator, &value)
     }
 

@@ -347,23 +347,7 @@ impl World<'_> {
                 }
             }
         }
-        self.subclass_hooks(class, out);
         self.decorated_openness(class, out);
-    }
-
-    /// `__init_subclass__` that sets attributes on the class.
-    fn subclass_hooks(&self, class: ClassKey, out: &mut Members) {
-        for entry in &self.mro(class).entries {
-            let (Some(env), Some(id)) = (self.class_env(entry.class), entry.class.class()) else {
-                continue;
-            };
-            for store in env.file.scopes.stores_of(id) {
-                out.add(
-                    store.name,
-                    Member { kind: MemberKind::Attribute, site: Some((env.file.id, store.pos)) },
-                );
-            }
-        }
     }
 
     /// The names of a module.
@@ -399,9 +383,13 @@ impl World<'_> {
             }
         }
         if let Some(class) = self.library_class(Name::TYPES, Name::MODULE_TYPE) {
+            // Stubs give modules a `__getattr__`, which no module has by itself.
+            let open = out.open.take();
             for entry in &self.mro(class).entries {
                 self.own_members(entry.class, None, false, out);
             }
+            out.names.remove(&Name::GETATTR_METHOD);
+            out.open = open;
         }
     }
 

@@ -44,13 +44,13 @@ impl World<'_> {
         {
             return TySet::one(Ty::Module(sub));
         }
-        if let Some(found) = self.module_attribute(id, name) {
+        if let Some(found) = self.bound_in_module(id, name) {
             return found;
         }
-        match self.submodule(id, name) {
-            Some(sub) => TySet::one(Ty::Module(sub)),
-            None => TySet::unknown(),
+        if let Some(sub) = self.submodule(id, name) {
+            return TySet::one(Ty::Module(sub));
         }
+        TySet::unknown()
     }
 
     pub(crate) fn submodule(&self, id: ModuleId, name: Name) -> Option<ModuleId> {
@@ -63,30 +63,32 @@ impl World<'_> {
 
     /// A name of a module; none when it has no such name.
     pub(crate) fn module_attribute(&self, id: ModuleId, name: Name) -> Option<TySet> {
-        let (file, source) = self.module_files(id);
+        if let Some(found) = self.bound_in_module(id, name) {
+            return Some(found);
+        }
+        let (file, _) = self.module_files(id);
         let Some(file) = file else {
             // A namespace package: only its modules.
             return self.submodule(id, name).map(|sub| TySet::one(Ty::Module(sub)));
         };
-        if let Some(found) = self.file_attribute(id, &file, name) {
-            return Some(found);
-        }
-        if let Some(source) = source
-            && source.id != file.id
-            && let Some(found) = self.file_attribute(id, &source, name)
-        {
-            // The stub does not know it, the source does.
-            return Some(found);
-        }
-        // A module-level `__getattr__` answers for everything else.
-        if self.has_module_getattr(&file) {
-            return Some(TySet::unknown());
-        }
         // A submodule that someone imported is an attribute of its package.
         if self.is_imported_somewhere(id, name) {
             return self.submodule(id, name).map(|sub| TySet::one(Ty::Module(sub)));
         }
-        None
+        // A module-level `__getattr__` answers for everything else.
+        self.has_module_getattr(&file).then(TySet::unknown)
+    }
+
+    /// What a module's own statements bind a name to.
+    fn bound_in_module(&self, id: ModuleId, name: Name) -> Option<TySet> {
+        let (file, source) = self.module_files(id);
+        let file = file?;
+        if let Some(found) = self.file_attribute(id, &file, name) {
+            return Some(found);
+        }
+        // The stub does not know it, the source may.
+        let source = source.filter(|s| s.id != file.id)?;
+        self.file_attribute(id, &source, name)
     }
 
     pub(crate) fn has_module_getattr(&self, file: &File) -> bool {

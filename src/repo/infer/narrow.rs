@@ -352,7 +352,7 @@ impl World<'_> {
                     let star = list
                         .iter()
                         .position(|p| matches!(ast.pattern(*p).kind, PatternKind::Star(_)));
-                    let step = super::binding::Step::Item { index: i, n: list.len(), star };
+                    let step = super::target::Step::Item { index: i, n: list.len(), star };
                     let is_star = Some(i) == star;
                     let item =
                         if is_star { value.clone() } else { self.unpacked(value.clone(), &[step]) };

@@ -33,7 +33,13 @@ fn method(op: BinOp) -> (&'static str, &'static str) {
 
 impl World<'_> {
     pub(super) fn binary(&self, op: BinOp, left: &TySet, right: &TySet) -> TySet {
-        if op == BinOp::Or && is_type_union(left) && is_type_union(right) {
+        let has_class =
+            |s: &TySet| s.items.iter().any(|t| matches!(t, Ty::Class { .. } | Ty::Alias(_)));
+        if op == BinOp::Or
+            && is_type_union(left)
+            && is_type_union(right)
+            && (has_class(left) || has_class(right))
+        {
             return self.type_union(left, right);
         }
         let (name, reflected) = method(op);
@@ -51,20 +57,23 @@ impl World<'_> {
                 out.add(Ty::Tuple(a.iter().chain(b.iter()).cloned().collect()));
                 continue;
             }
-            let mut found = self.call_method(l, name, std::slice::from_ref(right));
-            if found.as_ref().is_none_or(|f| f.is_empty()) {
-                let mut reflected_found = TySet::empty();
+            let by_right = || {
+                let mut found = TySet::empty();
                 for r in &right.items {
-                    if let Some(value) = self.call_method(r, reflected, &[TySet::one(l.clone())]) {
-                        reflected_found.join(value);
+                    let left = [TySet::one(l.clone())];
+                    if let Some(value) = self.call_method(r, reflected, &left) {
+                        found.join(value);
                     }
                 }
-                if !reflected_found.is_empty() {
-                    found = Some(reflected_found);
-                }
-            } else if self.reflected_wins(l, right, reflected) {
-                out.unknown = true;
-            }
+                (!found.is_empty()).then_some(found)
+            };
+            let found = if self.reflected_wins(l, right, reflected) {
+                by_right()
+            } else {
+                self.call_method(l, name, std::slice::from_ref(right))
+                    .filter(|f| !f.is_empty())
+                    .or_else(by_right)
+            };
             match found {
                 Some(value) => out.join(value),
                 None => out.unknown = true,
@@ -81,15 +90,17 @@ impl World<'_> {
         out
     }
 
-    /// Numbers and sequences meet classes of the project that define the reflected method.
+    /// A library type meets classes of the project that define the reflected method.
     fn reflected_wins(&self, left: &Ty, right: &TySet, reflected: Name) -> bool {
         let Some(l) = self.class_of(left) else {
             return true;
         };
-        right.items.iter().any(|r| {
-            self.class_of(r)
-                .is_some_and(|r| r != l && !r.file.is_library() && self.class_defines(r, reflected))
-        })
+        !right.items.is_empty()
+            && right.items.iter().all(|r| {
+                self.class_of(r).is_some_and(|r| {
+                    r != l && !r.file.is_library() && self.class_defines(r, reflected)
+                })
+            })
     }
 
     pub(super) fn augmented(&self, op: BinOp, left: &TySet, right: &TySet) -> TySet {
@@ -389,13 +400,9 @@ impl World<'_> {
     }
 }
 
+/// Could every alternative stand in `A | B` as a type?
 fn is_type_union(set: &TySet) -> bool {
-    !set.items.is_empty()
-        && set.items.iter().all(|t| {
-            matches!(t, Ty::Class { .. } | Ty::Alias(_) | Ty::None | Ty::Form(_))
-                || matches!(t, Ty::Var(v) if v.name.as_str().len() <= 3)
-        })
-        && set.items.iter().any(|t| !matches!(t, Ty::Var(_)))
-        && !set.items.iter().all(|t| matches!(t, Ty::None))
-        || set.items.iter().all(|t| matches!(t, Ty::None)) && !set.items.is_empty()
+    let is_type =
+        |t: &Ty| matches!(t, Ty::Class { .. } | Ty::Alias(_) | Ty::None | Ty::Form(_) | Ty::Var(_));
+    !set.items.is_empty() && set.items.iter().all(is_type)
 }

@@ -6,13 +6,13 @@
 use super::DEPTH_MAX;
 use super::class::{Mro, Own};
 use super::relation::Site;
-use super::ty::{ClassKey, Ty, TySet};
+use super::ty::{ClassKey, Ty, TySet, Var};
 use crate::repo::file::{File, FileId, Module, ModuleId};
 use crate::repo::library::Library;
 use crate::repo::name::Name;
 use crate::repo::project::Snapshot;
 use crate::repo::scope::{BindKind, ScopeId, ScopeKind};
-use crate::repo::syntax::{Clause, ExprFrame, FuncId, Run};
+use crate::repo::syntax::{Clause, ExprFrame, ExprId, FuncId, Run};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -34,8 +34,32 @@ pub(super) enum Key {
     /// The attribute of an instance or a class.
     Attribute(ClassKey, Name, bool, ClassKey),
     Module(ModuleId, Name),
+    /// A parameter without annotation, by its place.
+    Evidence(FileId, u32),
     /// A function as its decorators leave it.
     Decorated(FileId, FuncId),
+}
+
+impl Key {
+    /// The tier of the file that the question is about.
+    fn tier(self) -> Tier {
+        match self {
+            Self::Binding(file, _, _, _, receiver) | Self::Exit(file, _, _, receiver) => {
+                let receiver = receiver.map_or(Tier::Library, |class| Tier::of(class.file));
+                receiver.max(Tier::of(file))
+            }
+            Self::Decorated(file, _) | Self::Evidence(file, _) => Tier::of(file),
+            Self::Attribute(class, ..) => Tier::of(class.file),
+            Self::Return(file, _, receiver) => {
+                let receiver = receiver.map_or(Tier::Library, |class| Tier::of(class.file));
+                receiver.max(Tier::of(file))
+            }
+            Self::Module(module, _) => match module.library_index() {
+                Some(_) => Tier::Library,
+                None => Tier::Project,
+            },
+        }
+    }
 }
 
 /// Answers that outlive a question, as long as what they rest on does not change.
@@ -45,6 +69,7 @@ pub(crate) struct Caches {
     mros: FxHashMap<ClassKey, Arc<Mro>>,
     owns: FxHashMap<ClassKey, Arc<Own>>,
     classes: FxHashMap<(Name, Name), Option<ClassKey>>,
+    vars: FxHashMap<ClassKey, Arc<[Var]>>,
     pub(super) subclasses: FxHashMap<ClassKey, Arc<[ClassKey]>>,
     pub(super) sites: FxHashMap<FileId, Arc<[Site]>>,
 }
@@ -141,6 +166,15 @@ pub(crate) struct Env {
     pub(crate) receiver: Option<ClassKey>,
     /// Comprehensions and lambdas around the expression.
     pub(crate) frames: Option<Arc<Frame>>,
+    /// Conditions that hold where the expression stands inside a larger one.
+    pub(crate) guards: Option<Arc<Guard>>,
+}
+
+/// A condition that was evaluated before an expression, as in `test and expression`.
+pub(crate) struct Guard {
+    pub(super) test: ExprId,
+    pub(super) holds: bool,
+    pub(super) outer: Option<Arc<Guard>>,
 }
 
 /// A scope inside an expression.
@@ -156,11 +190,11 @@ pub(crate) enum FrameKind {
 
 impl Env {
     pub(crate) fn new(file: Arc<File>, scope: ScopeId) -> Self {
-        Self { file, scope, receiver: None, frames: None }
+        Self { file, scope, receiver: None, frames: None, guards: None }
     }
 
     pub(crate) fn in_scope(&self, scope: ScopeId) -> Self {
-        Self { file: self.file.clone(), scope, receiver: self.receiver, frames: None }
+        Self { file: self.file.clone(), scope, receiver: self.receiver, frames: None, guards: None }
     }
 
     pub(crate) fn with_receiver(mut self, receiver: Option<ClassKey>) -> Self {
@@ -174,6 +208,13 @@ impl Env {
             ExprFrame::Comp { clauses } => FrameKind::Comp(clauses.clone()),
             ExprFrame::Lambda { params } => FrameKind::Lambda { params: *params, args: Vec::new() },
         })
+    }
+
+    /// The same, where a test is known to hold or not to.
+    pub(crate) fn with_guard(&self, test: ExprId, holds: bool) -> Self {
+        let mut env = self.clone();
+        env.guards = Some(Arc::new(Guard { test, holds, outer: self.guards.clone() }));
+        env
     }
 
     pub(crate) fn with_frame(&self, kind: FrameKind) -> Self {
@@ -382,6 +423,24 @@ impl<'s> World<'s> {
         let passed_on = if lowest < level { lowest } else { u32::MAX };
         self.lowest.set(outer_lowest.min(passed_on));
         self.resting_on.set(outer_tier.max(tier));
+        found
+    }
+
+    /// The type variables of a class, found once.
+    pub(super) fn cached_vars(
+        &self,
+        class: ClassKey,
+        find: impl FnOnce() -> Arc<[Var]>,
+    ) -> Arc<[Var]> {
+        let tier = Tier::of(class.file);
+        self.rest_on(tier);
+        if let Some(known) = self.tiers.borrow_mut().at(tier).vars.get(&class) {
+            return known.clone();
+        }
+        let found = find();
+        if !self.truncated.get() {
+            self.tiers.borrow_mut().at(tier).vars.insert(class, found.clone());
+        }
         found
     }
 

@@ -73,8 +73,8 @@ impl Run {
 /// Byte offsets `start..end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Span {
-    pub start: u32,
-    pub end: u32,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
 }
 
 impl Span {
@@ -482,8 +482,8 @@ pub(crate) enum StmtKind {
 /// One place that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
-    pub span: Span,
-    pub message: &'static str,
+    pub(crate) span: Span,
+    pub(crate) message: &'static str,
 }
 
 /// Where the completion cursor was met while parsing.
@@ -516,6 +516,8 @@ pub(crate) struct Cursor {
     pub(crate) call: Option<CursorCall>,
     /// Comprehensions and lambdas around the cursor, outermost first.
     pub(crate) frames: Vec<ExprFrame>,
+    /// Tests that hold (or not) where the cursor stands inside an expression.
+    pub(crate) guards: Vec<(ExprId, bool)>,
 }
 
 #[derive(Clone, Debug)]

@@ -10,121 +10,15 @@
 //!   in valid code this never happens, in code being written it keeps one unclosed bracket from
 //!   swallowing the rest of the file.
 
-use super::ast::{BinOp, Span};
+use super::ast::BinOp;
+use super::token::keyword;
+pub(super) use super::token::{T, Token};
 
 /// Deepest indentation that is tracked (CPython allows 100 levels).
 const INDENTS_MAX: usize = 100;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum T {
-    Eof,
-    Newline,
-    Indent,
-    Dedent,
-    /// The completion cursor.
-    Cursor,
-    Name,
-    Int,
-    Float,
-    Complex,
-    Str,
-    Bytes,
-    FStr,
-    Error,
-    LParen,
-    RParen,
-    LBracket,
-    RBracket,
-    LBrace,
-    RBrace,
-    Comma,
-    Colon,
-    Semicolon,
-    Dot,
-    Dots3,
-    Arrow,
-    At,
-    Assign,
-    ColonEq,
-    AugAssign,
-    Plus,
-    Minus,
-    Star,
-    DoubleStar,
-    Slash,
-    DoubleSlash,
-    Percent,
-    LShift,
-    RShift,
-    Amp,
-    Pipe,
-    Caret,
-    Tilde,
-    Lt,
-    Gt,
-    LtE,
-    GtE,
-    EqEq,
-    NotEq,
-    Bang,
-    KwFalse,
-    KwNone,
-    KwTrue,
-    KwAnd,
-    KwAs,
-    KwAssert,
-    KwAsync,
-    KwAwait,
-    KwBreak,
-    KwClass,
-    KwContinue,
-    KwDef,
-    KwDel,
-    KwElif,
-    KwElse,
-    KwExcept,
-    KwFinally,
-    KwFor,
-    KwFrom,
-    KwGlobal,
-    KwIf,
-    KwImport,
-    KwIn,
-    KwIs,
-    KwLambda,
-    KwNonlocal,
-    KwNot,
-    KwOr,
-    KwPass,
-    KwRaise,
-    KwReturn,
-    KwTry,
-    KwWhile,
-    KwWith,
-    KwYield,
-}
-
-impl T {
-    pub(super) fn is_keyword(self) -> bool {
-        self as u8 >= T::KwFalse as u8
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
-    pub(super) kind: T,
-    pub(super) start: u32,
-    pub(super) end: u32,
-    /// The first token of its physical line.
-    pub(super) first_on_line: bool,
-}
-
-impl Token {
-    pub(super) fn span(self) -> Span {
-        Span { start: self.start, end: self.end }
-    }
-}
+/// How far a string inside an f-string field is looked for, in bytes.
+const LOOKAHEAD_MAX: usize = 2000;
 
 /// A part of the text that is not there: the cursor stands at `start`, and the text goes on at
 /// `resume` (the start of a line, or the end).
@@ -201,14 +95,6 @@ impl<'s> Lexer<'s> {
             force_newline: false,
             cursor_in_literal: false,
         }
-    }
-
-    pub(super) fn column_of(&self, at: usize) -> u32 {
-        let mut start = at;
-        while start > 0 && !matches!(self.src[start - 1], b'\n' | b'\r') {
-            start -= 1;
-        }
-        self.indent_width(start, at).0
     }
 
     fn indent_width(&self, start: usize, end: usize) -> (u32, usize) {
@@ -451,7 +337,7 @@ impl<'s> Lexer<'s> {
         }
         let (kind, len) = match b {
             b'"' | b'\'' => {
-                let kind = self.string(false, false);
+                let kind = self.string(false);
                 return self.token(kind, start);
             }
             b'(' => (T::LParen, 1),
@@ -531,13 +417,12 @@ impl<'s> Lexer<'s> {
         }
         let word = &self.src[start..self.pos];
         if word.len() <= 2 && self.pos < self.limit && matches!(self.src[self.pos], b'"' | b'\'') {
-            let mut raw = false;
             let mut bytes = false;
             let mut format = false;
             let mut prefix = true;
             for c in word {
                 match c.to_ascii_lowercase() {
-                    b'r' => raw = true,
+                    b'r' => {} // A backslash keeps a quote from closing a raw string too.
                     b'b' => bytes = true,
                     b'f' | b't' => format = true,
                     b'u' => {}
@@ -545,7 +430,7 @@ impl<'s> Lexer<'s> {
                 }
             }
             if prefix {
-                let kind = self.string(raw, format);
+                let kind = self.string(format);
                 let kind = if bytes { T::Bytes } else { kind };
                 return self.token(kind, start);
             }
@@ -596,12 +481,11 @@ impl<'s> Lexer<'s> {
     }
 
     /// From the opening quote to after the closing one.
-    fn string(&mut self, raw: bool, format: bool) -> T {
+    fn string(&mut self, format: bool) -> T {
         let kind = if format { T::FStr } else { T::Str };
         let quote = self.src[self.pos];
         let triple = self.peek(1) == quote && self.peek(2) == quote;
         self.pos += if triple { 3 } else { 1 };
-        let _ = raw; // A backslash keeps a quote from closing the string in raw strings too.
         while self.pos < self.limit {
             let b = self.src[self.pos];
             if b == b'\\' {
@@ -703,7 +587,8 @@ impl<'s> Lexer<'s> {
     fn nested_string_closes(&self, quote: u8) -> bool {
         let mut p = self.pos + 1;
         let mut closed = false;
-        while p < self.limit {
+        let end = self.limit.min(p + LOOKAHEAD_MAX);
+        while p < end {
             match self.src[p] {
                 b'\n' | b'\r' => return false,
                 b'}' if closed => return true,
@@ -775,48 +660,4 @@ impl<'s> Lexer<'s> {
     pub(super) fn at_hole(&self) -> bool {
         self.hole.is_some_and(|h| h.start == self.pos)
     }
-}
-
-fn keyword(word: &[u8]) -> Option<T> {
-    if word.len() < 2 || word.len() > 8 {
-        return None;
-    }
-    Some(match word {
-        b"False" => T::KwFalse,
-        b"None" => T::KwNone,
-        b"True" => T::KwTrue,
-        b"and" => T::KwAnd,
-        b"as" => T::KwAs,
-        b"assert" => T::KwAssert,
-        b"async" => T::KwAsync,
-        b"await" => T::KwAwait,
-        b"break" => T::KwBreak,
-        b"class" => T::KwClass,
-        b"continue" => T::KwContinue,
-        b"def" => T::KwDef,
-        b"del" => T::KwDel,
-        b"elif" => T::KwElif,
-        b"else" => T::KwElse,
-        b"except" => T::KwExcept,
-        b"finally" => T::KwFinally,
-        b"for" => T::KwFor,
-        b"from" => T::KwFrom,
-        b"global" => T::KwGlobal,
-        b"if" => T::KwIf,
-        b"import" => T::KwImport,
-        b"in" => T::KwIn,
-        b"is" => T::KwIs,
-        b"lambda" => T::KwLambda,
-        b"nonlocal" => T::KwNonlocal,
-        b"not" => T::KwNot,
-        b"or" => T::KwOr,
-        b"pass" => T::KwPass,
-        b"raise" => T::KwRaise,
-        b"return" => T::KwReturn,
-        b"try" => T::KwTry,
-        b"while" => T::KwWhile,
-        b"with" => T::KwWith,
-        b"yield" => T::KwYield,
-        _ => return None,
-    })
 }

@@ -11,6 +11,8 @@
 //! The Python 3.14 grammar, docs.python.org/3/reference/grammar.html.
 
 mod ast;
+mod definition;
+mod display;
 mod expression;
 mod lexer;
 mod parser;
@@ -18,6 +20,7 @@ mod pattern;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod token;
 
 pub(crate) use ast::*;
 pub(crate) use lexer::Hole;

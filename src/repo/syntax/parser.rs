@@ -48,7 +48,9 @@ pub(crate) fn parse(text: &str, region: &Region) -> Ast {
         depth: 0,
         has_yield: false,
         frames: Vec::new(),
+        guards: Vec::new(),
         target_start: u32::MAX,
+        last_break: u32::MAX,
     };
     parser.advance();
     let body = parser.statements_until_eof();
@@ -73,8 +75,12 @@ pub(super) struct Parser<'s> {
     /// A `yield` was met in the function being parsed.
     pub(super) has_yield: bool,
     pub(super) frames: Vec<ExprFrame>,
+    /// Tests that were passed before the place in the expression being read.
+    pub(super) guards: Vec<(ExprId, bool)>,
     /// Start of an expression that may turn out to be assigned to.
     pub(super) target_start: u32,
+    /// Where brackets were last given up.
+    last_break: u32,
 }
 
 impl<'s> Parser<'s> {
@@ -173,7 +179,8 @@ impl<'s> Parser<'s> {
 
     pub(super) fn record_cursor(&mut self, site: CursorSite) {
         let frames = self.frames.clone();
-        self.ast.cursor = Some(Box::new(Cursor { site, call: None, frames }));
+        let guards = self.guards.clone();
+        self.ast.cursor = Some(Box::new(Cursor { site, call: None, frames, guards }));
     }
 
     /// At the cursor where only a new name may stand: note it and go on.
@@ -197,7 +204,9 @@ impl<'s> Parser<'s> {
                     let id = self.expr(ExprKind::Name(Name::CURSOR), start, start);
                     self.record_cursor(CursorSite::Name { expr: id, at_statement_start: false });
                 }
-                _ if self.tok.first_on_line => {
+                // Once at each place: whatever the grammar does, the text is used up.
+                _ if self.tok.first_on_line && self.tok.start != self.last_break => {
+                    self.last_break = self.tok.start;
                     self.lx.break_brackets(self.tok.start as usize);
                     self.tok = Token { kind: T::Newline, first_on_line: false, ..self.tok };
                     return;

@@ -21,7 +21,7 @@ impl Parser<'_> {
         self.stmt_run(&body)
     }
 
-    fn push(&mut self, kind: StmtKind, start: u32) -> StmtId {
+    pub(super) fn push(&mut self, kind: StmtKind, start: u32) -> StmtId {
         let id = StmtId(self.ast.stmts.len() as u32);
         let end = self.prev_end.max(start);
         self.ast.stmts.push(Stmt { kind, span: Span { start, end } });
@@ -29,7 +29,7 @@ impl Parser<'_> {
     }
 
     /// One logical line or compound statement.
-    fn statement(&mut self, out: &mut Stmts) {
+    pub(super) fn statement(&mut self, out: &mut Stmts) {
         match self.tok.kind {
             T::Newline => self.advance(),
             T::Indent => {
@@ -71,6 +71,7 @@ impl Parser<'_> {
             }
             T::KwElif | T::KwElse | T::KwExcept | T::KwFinally => {
                 self.error("this block has no statement that it belongs to");
+                self.advance();
                 self.skip_line();
             }
             T::Name if self.at_match() => self.match_statement(out),
@@ -78,7 +79,7 @@ impl Parser<'_> {
         }
     }
 
-    fn at_match(&self) -> bool {
+    pub(super) fn at_match(&self) -> bool {
         if self.text(self.tok) != "match" {
             return false;
         }
@@ -98,7 +99,7 @@ impl Parser<'_> {
     }
 
     /// Simple statements separated by semicolons.
-    fn simple_line(&mut self, out: &mut Stmts) {
+    pub(super) fn simple_line(&mut self, out: &mut Stmts) {
         loop {
             let before = self.tok.start;
             let id = self.simple_statement();
@@ -113,7 +114,7 @@ impl Parser<'_> {
                 return;
             }
             self.error("expected the end of the statement");
-            if self.tok.start == before && !self.tok.first_on_line {
+            if self.tok.start == before {
                 self.advance();
             }
             self.skip_line();
@@ -122,7 +123,7 @@ impl Parser<'_> {
         }
     }
 
-    fn simple_statement(&mut self) -> StmtId {
+    pub(super) fn simple_statement(&mut self) -> StmtId {
         let start = self.tok.start;
         self.target_start = u32::MAX;
         let kind = match self.tok.kind {
@@ -172,16 +173,16 @@ impl Parser<'_> {
         self.push(kind, start)
     }
 
-    fn word(&mut self, kind: StmtKind) -> StmtKind {
+    pub(super) fn word(&mut self, kind: StmtKind) -> StmtKind {
         self.advance();
         kind
     }
 
-    fn optional_list(&mut self) -> ExprId {
+    pub(super) fn optional_list(&mut self) -> ExprId {
         if self.starts_expression() { self.expression_list() } else { ExprId::NONE }
     }
 
-    fn declared_names(&mut self) -> Run {
+    pub(super) fn declared_names(&mut self) -> Run {
         self.advance();
         let mut names: SmallVec<[Name; 4]> = SmallVec::new();
         loop {
@@ -201,7 +202,7 @@ impl Parser<'_> {
         run(&mut self.ast.name_lists, &names)
     }
 
-    fn at_type_alias(&self) -> bool {
+    pub(super) fn at_type_alias(&self) -> bool {
         if self.text(self.tok) != "type" {
             return false;
         }
@@ -209,7 +210,7 @@ impl Parser<'_> {
         ahead.next().kind == T::Name && matches!(ahead.next().kind, T::Assign | T::LBracket)
     }
 
-    fn type_alias(&mut self) -> StmtKind {
+    pub(super) fn type_alias(&mut self) -> StmtKind {
         self.advance();
         let name = self.name_of(self.tok);
         self.advance();
@@ -219,7 +220,7 @@ impl Parser<'_> {
         StmtKind::TypeAlias { name, value, type_params }
     }
 
-    fn expression_statement(&mut self) -> StmtKind {
+    pub(super) fn expression_statement(&mut self) -> StmtKind {
         self.target_start = self.tok.start;
         let first = self.expression_list();
         self.target_start = u32::MAX;
@@ -250,130 +251,15 @@ impl Parser<'_> {
         }
     }
 
-    fn is_annotatable(&self, target: ExprId) -> bool {
+    pub(super) fn is_annotatable(&self, target: ExprId) -> bool {
         matches!(
             self.ast.kind(target),
             ExprKind::Name(_) | ExprKind::Attribute { .. } | ExprKind::Subscript { .. }
         )
     }
 
-    /// `a.b.c`; stops before the cursor.
-    fn dotted_name(&mut self) -> Name {
-        let mut dotted = String::new();
-        while self.at(T::Name) {
-            dotted.push_str(self.name_of(self.tok).as_str());
-            self.advance();
-            if !self.at(T::Dot) {
-                break;
-            }
-            self.advance();
-            dotted.push('.');
-        }
-        if dotted.ends_with('.') && !self.at(T::Cursor) {
-            self.error("expected a name after '.'");
-        }
-        Name::new(dotted.trim_end_matches('.'))
-    }
-
-    fn as_name(&mut self) -> (Option<Name>, u32) {
-        if !self.eat(T::KwAs) || self.cursor_defines() {
-            return (None, 0);
-        }
-        if !self.at(T::Name) {
-            self.error("expected a name after 'as'");
-            return (None, 0);
-        }
-        let found = (Some(self.name_of(self.tok)), self.tok.start);
-        self.advance();
-        found
-    }
-
-    fn import(&mut self) -> StmtKind {
-        self.advance();
-        let mut names: SmallVec<[Alias; 4]> = SmallVec::new();
-        loop {
-            let name_start = self.tok.start;
-            let name = self.dotted_name();
-            if self.at(T::Cursor) {
-                self.record_cursor(CursorSite::ImportModule { dotted: name });
-                self.advance();
-                break;
-            }
-            if name == Name::EMPTY {
-                self.error("expected a module name");
-                break;
-            }
-            let (as_name, as_start) = self.as_name();
-            names.push(Alias { name, name_start, as_name, as_start });
-            if !self.eat(T::Comma) {
-                break;
-            }
-        }
-        let names = run(&mut self.ast.aliases, &names);
-        StmtKind::Import { names }
-    }
-
-    fn import_from(&mut self) -> StmtKind {
-        self.advance();
-        let mut level = 0;
-        loop {
-            match self.tok.kind {
-                T::Dot => level += 1,
-                T::Dots3 => level += 3,
-                _ => break,
-            }
-            self.advance();
-        }
-        let module_start = self.tok.start;
-        let module = self.dotted_name();
-        let mut names: SmallVec<[Alias; 8]> = SmallVec::new();
-        let mut star = false;
-        if self.at(T::Cursor) {
-            self.record_cursor(CursorSite::FromModule { level, dotted: module });
-            self.advance();
-        } else if self.expect(T::KwImport, "expected 'import'") {
-            let parenthesised = self.eat(T::LParen);
-            loop {
-                match self.tok.kind {
-                    T::Star => {
-                        self.advance();
-                        star = true;
-                        break;
-                    }
-                    T::Cursor => {
-                        self.record_cursor(CursorSite::FromName { level, module });
-                        self.advance();
-                        break;
-                    }
-                    T::Name => {
-                        let (name, name_start) = (self.name_of(self.tok), self.tok.start);
-                        self.advance();
-                        let (as_name, as_start) = self.as_name();
-                        names.push(Alias { name, name_start, as_name, as_start });
-                    }
-                    _ => {
-                        if names.is_empty() || !parenthesised {
-                            self.error("expected a name to import");
-                        }
-                        break;
-                    }
-                }
-                if !self.eat(T::Comma) {
-                    break;
-                }
-            }
-            if parenthesised {
-                self.expect(T::RParen, "expected ')'");
-            }
-        }
-        let names = run(&mut self.ast.aliases, &names);
-        let from = self.ast.imports_from.len() as u32;
-        self.ast.imports_from.push(ImportFrom { module, module_start, level, names, star });
-        StmtKind::ImportFrom { from }
-    }
-
     /// `: block`, or nothing when the colon or the block is missing.
-    fn block(&mut self) -> Run {
+    pub(super) fn block(&mut self) -> Run {
         let mut body: Stmts = SmallVec::new();
         if !self.eat(T::Colon) {
             self.error("expected ':'");
@@ -383,7 +269,7 @@ impl Parser<'_> {
         self.stmt_run(&body)
     }
 
-    fn block_after_colon(&mut self, body: &mut Stmts) {
+    pub(super) fn block_after_colon(&mut self, body: &mut Stmts) {
         if !self.at(T::Newline) {
             if !matches!(self.tok.kind, T::Eof | T::Dedent) {
                 self.simple_line(body);
@@ -416,7 +302,7 @@ impl Parser<'_> {
         self.eat(T::Dedent);
     }
 
-    fn if_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn if_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         let mut branches: SmallVec<[Branch; 4]> = SmallVec::new();
         let mut branch_start = start;
@@ -439,16 +325,16 @@ impl Parser<'_> {
         out.push(self.push(StmtKind::If { branches }, start));
     }
 
-    fn branch(&self, test: ExprId, body: Run, start: u32) -> Branch {
+    pub(super) fn branch(&self, test: ExprId, body: Run, start: u32) -> Branch {
         let end = self.prev_end.max(start);
         Branch { test, body, span: Span { start, end } }
     }
 
-    fn optional_else(&mut self) -> Run {
+    pub(super) fn optional_else(&mut self) -> Run {
         if self.eat(T::KwElse) { self.block() } else { Run::default() }
     }
 
-    fn while_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn while_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         self.advance();
         let test = self.named();
@@ -457,7 +343,7 @@ impl Parser<'_> {
         out.push(self.push(StmtKind::While { test, body, orelse }, start));
     }
 
-    fn for_statement(&mut self, out: &mut Stmts, is_async: bool) {
+    pub(super) fn for_statement(&mut self, out: &mut Stmts, is_async: bool) {
         let start = self.tok.start;
         self.advance();
         let target = self.targets();
@@ -473,7 +359,7 @@ impl Parser<'_> {
         out.push(self.push(StmtKind::For { node }, start));
     }
 
-    fn try_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn try_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         self.advance();
         let body = self.block();
@@ -513,7 +399,7 @@ impl Parser<'_> {
         out.push(self.push(StmtKind::Try { node }, start));
     }
 
-    fn with_statement(&mut self, out: &mut Stmts, is_async: bool) {
+    pub(super) fn with_statement(&mut self, out: &mut Stmts, is_async: bool) {
         let start = self.tok.start;
         self.advance();
         let mut items: SmallVec<[WithItem; 2]> = SmallVec::new();
@@ -546,7 +432,7 @@ impl Parser<'_> {
     }
 
     /// `with (a as b, c as d):` and `with (a, b):`, not `with (a, b).c:` or `with (a):`.
-    fn bracket_holds_items(&self) -> bool {
+    pub(super) fn bracket_holds_items(&self) -> bool {
         let mut ahead = self.lx.clone();
         let mut depth = 1u32;
         let mut saw_as_or_comma = false;
@@ -564,7 +450,7 @@ impl Parser<'_> {
         saw_as_or_comma && ahead.next().kind == T::Colon
     }
 
-    fn match_statement(&mut self, out: &mut Stmts) {
+    pub(super) fn match_statement(&mut self, out: &mut Stmts) {
         let start = self.tok.start;
         self.advance();
         let subject = self.expression_list();
@@ -596,135 +482,5 @@ impl Parser<'_> {
         }
         let cases = run(&mut self.ast.cases, &cases);
         out.push(self.push(StmtKind::Match { subject, cases }, start));
-    }
-
-    /// Decorators and the `def` or `class` below them.
-    fn definition(&mut self, out: &mut Stmts) {
-        let start = self.tok.start;
-        let mut decorators: Exprs = SmallVec::new();
-        while self.eat(T::At) {
-            decorators.push(self.named());
-            if !self.eat(T::Newline) {
-                self.error("expected the end of the decorator");
-                self.skip_line();
-                self.eat(T::Newline);
-            }
-            while self.eat(T::Newline) {}
-        }
-        let decorators = self.expr_run(&decorators);
-        let def_start = self.tok.start;
-        let is_async = self.eat(T::KwAsync);
-        match self.tok.kind {
-            T::KwDef => out.push(self.function(start, def_start, decorators, is_async)),
-            T::KwClass => out.push(self.class(start, def_start, decorators)),
-            _ => {
-                self.error("expected 'def' or 'class' after a decorator");
-                let list: Exprs = self.ast.list(decorators).iter().copied().collect();
-                for id in list {
-                    let at = self.start_of(id);
-                    out.push(self.push(StmtKind::Expr(id), at));
-                }
-            }
-        }
-    }
-
-    fn function(&mut self, start: u32, def_start: u32, decorators: Run, is_async: bool) -> StmtId {
-        let first_expr = self.ast.exprs.len() as u32;
-        self.advance();
-        let name_start = self.tok.start;
-        let mut name = Name::EMPTY;
-        if !self.cursor_defines() {
-            if self.at(T::Name) {
-                name = self.name_of(self.tok);
-                self.advance();
-            } else {
-                self.error("expected a function name");
-            }
-        }
-        let type_params = self.type_parameters();
-        let mut params = Run::default();
-        if self.expect(T::LParen, "expected '('") {
-            params = self.parameters(T::RParen, true);
-            self.expect(T::RParen, "expected ')'");
-        }
-        let returns = if self.eat(T::Arrow) { self.expression_list() } else { ExprId::NONE };
-        // The function exists before its body: the body may define functions of its own.
-        let id = FuncId(self.ast.functions.len() as u32);
-        self.ast.functions.push(Function {
-            name,
-            name_start,
-            span: Span { start, end: start },
-            def_start,
-            header_end: self.tok.end,
-            params,
-            type_params,
-            returns,
-            decorators,
-            body: Run::default(),
-            docstring: None,
-            exprs: Run::default(),
-            is_async,
-            is_generator: false,
-        });
-        let outer_yield = std::mem::replace(&mut self.has_yield, false);
-        let frames = std::mem::take(&mut self.frames);
-        let body = self.block();
-        self.frames = frames;
-        let is_generator = std::mem::replace(&mut self.has_yield, outer_yield);
-        let end = self.prev_end.max(start);
-        let docstring = self.docstring(body);
-        let n_exprs = self.ast.exprs.len() as u32;
-        let function = &mut self.ast.functions[id.index()];
-        function.span.end = end;
-        function.body = body;
-        function.docstring = docstring;
-        function.is_generator = is_generator;
-        function.exprs = Run { start: first_expr, len: n_exprs - first_expr };
-        self.push(StmtKind::Function(id), start)
-    }
-
-    fn class(&mut self, start: u32, def_start: u32, decorators: Run) -> StmtId {
-        let first_expr = self.ast.exprs.len() as u32;
-        self.advance();
-        let name_start = self.tok.start;
-        let mut name = Name::EMPTY;
-        if !self.cursor_defines() {
-            if self.at(T::Name) {
-                name = self.name_of(self.tok);
-                self.advance();
-            } else {
-                self.error("expected a class name");
-            }
-        }
-        let type_params = self.type_parameters();
-        let mut args = Run::default();
-        if self.eat(T::LParen) {
-            args = self.arguments(ExprId::NONE);
-            self.expect(T::RParen, "expected ')'");
-        }
-        let id = ClassId(self.ast.classes.len() as u32);
-        self.ast.classes.push(Class {
-            name,
-            name_start,
-            span: Span { start, end: start },
-            def_start,
-            header_end: self.tok.end,
-            args,
-            type_params,
-            decorators,
-            body: Run::default(),
-            docstring: None,
-            exprs: Run::default(),
-        });
-        let body = self.block();
-        let end = self.prev_end.max(start);
-        let docstring = self.docstring(body);
-        let n_exprs = self.ast.exprs.len() as u32;
-        let class = &mut self.ast.classes[id.index()];
-        class.span.end = end;
-        class.body = body;
-        class.docstring = docstring;
-        class.exprs = Run { start: first_expr, len: n_exprs - first_expr };
-        self.push(StmtKind::Class(id), start)
     }
 }
