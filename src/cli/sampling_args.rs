@@ -44,6 +44,7 @@ impl SamplingArgs {
             max_tokens,
             stop: self.stop.clone(),
             ignore_eos: false,
+            ..SamplingParams::greedy()
         }
     }
 }

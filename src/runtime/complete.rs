@@ -6,13 +6,14 @@
 //! # Invariants
 //! What is kept is exactly what the model wrote, cut where the body ends: nothing is tidied up.
 
+use super::ask::ToolTimes;
 use super::body::{BodyRule, indent_cols};
 use super::drive::{Output, Surroundings, Work};
 use super::prompt::cut_to_fit;
 use super::{Model, RuntimeError};
 use crate::base::{CandidateSource, Query, limit};
 use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels};
-use crate::engine::{Request, SamplingParams};
+use crate::engine::{Request, SamplingParams, Selection};
 use crate::repo::FunctionInfo;
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials};
 use std::collections::BTreeMap;
@@ -89,8 +90,29 @@ pub struct CompleteConfig {
     pub guide: GuideMode,
     pub style: PromptStyle,
     pub params: SamplingParams,
+    /// How a constrained name is chosen.
+    pub selection: Selection,
+    /// Record how likely the chosen names were.
+    pub explain: bool,
+    /// Deadlines of the completion tool.
+    pub times: ToolTimes,
     /// Most tokens of the file that are shown.
     pub prompt_tokens_max: usize,
+}
+
+impl CompleteConfig {
+    /// The usual settings for a guide.
+    pub fn new(guide: GuideMode, params: SamplingParams) -> Self {
+        Self {
+            guide,
+            style: PromptStyle::Auto,
+            params,
+            selection: Selection::Greedy,
+            explain: false,
+            times: ToolTimes::default(),
+            prompt_tokens_max: 2048,
+        }
+    }
 }
 
 /// A finished completion.
@@ -145,13 +167,15 @@ impl Model {
             params: config.params.clone(),
             constraint,
             stop_rule: Some(Box::new(rule)),
+            selection: config.selection,
+            explain: config.explain,
         };
         let surroundings = Surroundings {
             path: target.path.clone(),
             before: before.clone(),
             after: after.to_owned(),
         };
-        let works = vec![Work { request, surroundings: Some(surroundings) }];
+        let works = vec![Work { request, surroundings: Some(surroundings), times: config.times }];
         let output =
             self.run(works, Some(tool), &mut |_, _| {})?.pop().ok_or(RuntimeError::Stalled)?;
         let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);

@@ -4,6 +4,7 @@
 //! Uses everything below it. Used by `profile`, `bench` and `cli`. It parses no arguments and prints
 //! nothing.
 
+mod ask;
 mod body;
 mod complete;
 mod drive;
@@ -14,6 +15,7 @@ mod store;
 mod syntax;
 mod tool;
 
+pub use ask::ToolTimes;
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;

@@ -8,7 +8,7 @@ use super::drive::{Output, Work, drive};
 use crate::base::{CandidateSource, TokenId, limit};
 use crate::constrain::{NameStore, TokenTrie, Vocabulary};
 use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend};
-use crate::engine::{Engine, EngineConfig, Request, SamplingParams};
+use crate::engine::{Encode, Engine, EngineConfig, Request, SamplingParams};
 use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
 use crate::model::{Decoder, DecoderLimits, ModelConfig};
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials, Tokenizer};
@@ -140,7 +140,7 @@ impl Model {
         let seqs_max = config.seqs_max.get().min(limit::STEP_SEQS_MAX);
         let limits = DecoderLimits {
             rows_max: limit::STEP_ROWS_MAX,
-            logit_rows_max: seqs_max.max(8),
+            logit_rows_max: seqs_max.max(8) + limit::DRAFT_ROWS_MAX,
             kv_blocks: kv_tokens.div_ceil(block),
             kv_block_tokens: block,
             kv_type: config.kv_type,
@@ -155,11 +155,13 @@ impl Model {
             .map_err(RuntimeError::Constraint)?,
         );
         let engine_config = EngineConfig { seqs_max, prefill_rows_max: limit::STEP_ROWS_MAX };
-        let engine = Engine::new(backend, decoder, Arc::clone(&vocabulary), engine_config);
+        let tokenizer = Arc::new(tokenizer);
+        let mut engine = Engine::new(backend, decoder, Arc::clone(&vocabulary), engine_config);
+        engine.set_encoder(encoder(&tokenizer));
         Ok(Self {
             files: files.clone(),
             fingerprint,
-            tokenizer: Arc::new(tokenizer),
+            tokenizer,
             vocabulary,
             names: OnceLock::new(),
             threads: threads(config).get(),
@@ -250,10 +252,9 @@ impl Model {
         on_text: &mut dyn FnMut(&str),
     ) -> Result<Output, RuntimeError> {
         let request = Request::new(self.encode(prompt)?, params);
-        let mut outputs =
-            self.run(vec![Work { request, surroundings: None }], None, &mut |_, t| {
-                on_text(t);
-            })?;
+        let mut outputs = self.run(vec![Work::plain(request)], None, &mut |_, t| {
+            on_text(t);
+        })?;
         outputs.pop().ok_or(RuntimeError::Stalled)
     }
 
@@ -269,7 +270,7 @@ impl Model {
             .iter()
             .map(|(prompt, params)| {
                 let request = Request::new(self.encode(prompt)?, params.clone());
-                Ok(Work { request, surroundings: None })
+                Ok(Work::plain(request))
             })
             .collect::<Result<_, RuntimeError>>()?;
         self.run(works, None, &mut |_, _| {})
@@ -289,6 +290,32 @@ fn backend(config: &LoadConfig) -> Result<Box<dyn Backend>, RuntimeError> {
     Ok(match config.device {
         DeviceChoice::Auto | DeviceChoice::Cpu => Box::new(CpuBackend::new(Some(threads(config)))?),
         DeviceChoice::Reference => Box::new(ReferenceBackend::new()),
+    })
+}
+
+/// Cuts the rest of a name into tokens. Some vocabularies put a space before every text: the name is
+/// then cut as it would be behind a dot.
+fn encoder(tokenizer: &Arc<Tokenizer>) -> Encode {
+    let tokenizer = Arc::clone(tokenizer);
+    Arc::new(move |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Vec::new();
+        };
+        let encode = |text: &str| {
+            tokenizer.encode(text, Specials::AsText, AddBos::Never).unwrap_or_default()
+        };
+        let spells = |ids: &[TokenId]| {
+            ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).copied().eq(bytes.iter().copied())
+        };
+        let ids = encode(text);
+        if spells(&ids) {
+            return ids;
+        }
+        let mut ids = encode(&format!(".{text}"));
+        let n_dot =
+            if ids.first().is_some_and(|&id| tokenizer.token_bytes(id) == b" ") { 2 } else { 1 };
+        ids.drain(..n_dot.min(ids.len()));
+        if spells(&ids) { ids } else { Vec::new() }
     })
 }
 

@@ -75,18 +75,19 @@ enum Style {
 }
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
+    let guide = match args.guide {
+        Guide::Off => GuideMode::Off,
+        Guide::Monitor => GuideMode::Monitor(MonitorLevels { members: true, imports: false }),
+    };
     let config = CompleteConfig {
-        guide: match args.guide {
-            Guide::Off => GuideMode::Off,
-            Guide::Monitor => GuideMode::Monitor(MonitorLevels { members: true, imports: false }),
-        },
         style: match args.prompt_style {
             Style::Auto => PromptStyle::Auto,
             Style::Plain => PromptStyle::Plain,
             Style::Chat => PromptStyle::Chat,
         },
-        params: args.sampling.params(Some(args.max_tokens)),
+        explain: args.explain || args.json,
         prompt_tokens_max: args.prompt_tokens_max,
+        ..CompleteConfig::new(guide, args.sampling.params(Some(args.max_tokens)))
     };
     config.params.validate()?;
     let mut repository = args.repo.open(env)?;
