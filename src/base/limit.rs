@@ -38,6 +38,8 @@ pub const SAMPLES_MAX: usize = 64;
 pub const LOGPROBS_MAX: usize = 100;
 /// Rows of one step that may be drafts, over all sequences.
 pub const DRAFT_ROWS_MAX: usize = 32;
+/// Widest beam over the names at one place.
+pub const BEAM_WIDTH_MAX: usize = 64;
 /// Longest draft of one sequence, in tokens.
 pub const DRAFT_TOKENS_MAX: usize = 10;
 

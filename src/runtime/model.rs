@@ -6,7 +6,7 @@
 use super::RuntimeError;
 use super::drive::{Output, Work, drive};
 use crate::base::{CandidateSource, TokenId, limit};
-use crate::constrain::{NameStore, TokenTrie, Vocabulary};
+use crate::constrain::{NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
 use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend};
 use crate::engine::{Encode, Engine, EngineConfig, Request, SamplingParams};
 use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
@@ -91,6 +91,7 @@ pub struct Model {
     tokenizer: Arc<Tokenizer>,
     vocabulary: Arc<Vocabulary>,
     names: OnceLock<Arc<NameStore>>,
+    paper_cache: PaperCache,
     threads: usize,
     engine: Engine,
 }
@@ -164,6 +165,7 @@ impl Model {
             tokenizer,
             vocabulary,
             names: OnceLock::new(),
+            paper_cache: PaperCache::default(),
             threads: threads(config).get(),
             engine,
         })
@@ -215,6 +217,37 @@ impl Model {
             Arc::new(NameStore::new(trie))
         };
         Ok(Arc::clone(self.names.get_or_init(make)))
+    }
+
+    /// The token that asks for names, by its spelling.
+    ///
+    /// # Errors
+    /// When no single token of the vocabulary is spelled like that.
+    pub fn trigger_token(&self, text: &str) -> Result<TokenId, RuntimeError> {
+        if let Some(id) = self.tokenizer.special_id(text) {
+            return Ok(id);
+        }
+        match self.tokenizer.encode_bytes(text.as_bytes())[..] {
+            [id] if self.tokenizer.token_bytes(id) == text.as_bytes() => Ok(id),
+            ref ids => Err(RuntimeError::NoTrigger { text: text.to_owned(), n_tokens: ids.len() }),
+        }
+    }
+
+    /// What ToolGen's published rule needs to know about the model.
+    pub(super) fn paper_config(&self, trigger: TokenId, confidence: f64) -> PaperConfig {
+        let text = self.tokenizer.special_text(trigger).map(str::to_owned);
+        let bytes = self.tokenizer.token_bytes(trigger);
+        let tokenizer = Arc::clone(&self.tokenizer);
+        PaperConfig {
+            vocabulary: Arc::clone(&self.vocabulary),
+            trigger,
+            trigger_text: text.unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned()),
+            confidence,
+            encode: Arc::new(move |text| {
+                tokenizer.encode(text, Specials::Parse, AddBos::Never).unwrap_or_default()
+            }),
+            cache: self.paper_cache.clone(),
+        }
     }
 
     /// The tokens of a prompt.
@@ -293,29 +326,13 @@ fn backend(config: &LoadConfig) -> Result<Box<dyn Backend>, RuntimeError> {
     })
 }
 
-/// Cuts the rest of a name into tokens. Some vocabularies put a space before every text: the name is
-/// then cut as it would be behind a dot.
+/// Cuts the rest of a name into tokens; a name that the vocabulary cannot write has none.
 fn encoder(tokenizer: &Arc<Tokenizer>) -> Encode {
     let tokenizer = Arc::clone(tokenizer);
     Arc::new(move |bytes| {
-        let Ok(text) = std::str::from_utf8(bytes) else {
-            return Vec::new();
-        };
-        let encode = |text: &str| {
-            tokenizer.encode(text, Specials::AsText, AddBos::Never).unwrap_or_default()
-        };
-        let spells = |ids: &[TokenId]| {
-            ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).copied().eq(bytes.iter().copied())
-        };
-        let ids = encode(text);
-        if spells(&ids) {
-            return ids;
-        }
-        let mut ids = encode(&format!(".{text}"));
-        let n_dot =
-            if ids.first().is_some_and(|&id| tokenizer.token_bytes(id) == b" ") { 2 } else { 1 };
-        ids.drain(..n_dot.min(ids.len()));
-        if spells(&ids) { ids } else { Vec::new() }
+        let ids = tokenizer.encode_bytes(bytes);
+        let spelled = ids.iter().flat_map(|&id| tokenizer.token_bytes(id));
+        if spelled.eq(bytes) { ids } else { Vec::new() }
     })
 }
 
