@@ -165,15 +165,7 @@ impl World<'_> {
     pub(super) fn twin_names(&self, class: ClassKey, own: &mut Own) {
         let Some(twin) = self.twin(class) else { return };
         let more = self.own(twin);
-        for (&name, known) in &more.names {
-            own.add(name, known.in_class, 0);
-            if known.on_instance {
-                own.add(name, false, 0);
-            }
-        }
-        if own.open.is_none() {
-            own.open.clone_from(&more.open);
-        }
+        own.add_twin(&more);
     }
 
     /// `setattr(self, …)`, `vars(self)`, `self.__dict__` and hooks that add attributes.

@@ -329,6 +329,7 @@ impl<'s> World<'s> {
     pub(crate) fn resolve_module(&self, name: Name) -> Option<ModuleId> {
         let table = &self.snapshot.modules;
         if let Some(&id) = table.by_name.get(&name) {
+            self.rest_on(Tier::Project);
             return Some(id);
         }
         let text = name.as_str();
@@ -415,7 +416,7 @@ impl<'s> World<'s> {
         };
         self.level.set(level - 1);
         let lowest = self.lowest.get();
-        let tier = self.resting_on.get();
+        let tier = self.resting_on.get().max(key.tier());
         // An answer that rests on an unfinished question further out is not final.
         if lowest >= level && !self.truncated.get() {
             self.tiers.borrow_mut().at(tier).done.insert(key, found.clone());
