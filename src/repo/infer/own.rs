@@ -54,9 +54,13 @@ impl World<'_> {
             self.slot_names(file, binding, &mut own);
         }
         self.reflection(file, class, &mut own);
-        for name in [Name::GETATTR_METHOD, Name::GETATTRIBUTE] {
-            let by_itself = name == Name::GETATTRIBUTE && class.file.is_library();
-            if own.has_class_level(name) && !by_itself {
+        // `object` and `type` have these for everybody; a class that has them itself answers to anything.
+        let in_builtins = class.file.is_library() && file.module_name == Name::BUILTINS;
+        for name in [Name::GETATTR_METHOD, Name::GETATTRIBUTE, Name::SETATTR_METHOD] {
+            let by_itself = in_builtins && name != Name::GETATTR_METHOD;
+            // Sources pass a set attribute on, and what they set is seen; a stub says that any may be set.
+            let is_seen = name == Name::SETATTR_METHOD && !file.is_stub;
+            if own.has_class_level(name) && !by_itself && !is_seen {
                 own.open = Some(Arc::from(format!("{name} on {}", file.ast.class(id).name)));
             }
         }
