@@ -43,6 +43,8 @@ enum Verb {
     Candidates(verb::candidates::Args),
     /// Measure prefill and decode rates and where the time goes.
     Profile(verb::profile::Args),
+    /// Measure what the program promises.
+    Bench(verb::bench::Args),
 }
 
 /// Whether a verb found what was asked for.
@@ -64,6 +66,7 @@ pub fn main() -> ExitCode {
         Verb::Complete(args) => verb::complete::run(&args, &environment),
         Verb::Candidates(args) => verb::candidates::run(&args, &environment),
         Verb::Profile(args) => verb::profile::run(&args, &environment),
+        Verb::Bench(args) => verb::bench::run(&args, &environment),
     };
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
