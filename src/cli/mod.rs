@@ -40,6 +40,8 @@ enum Verb {
     Complete(verb::complete::Args),
     /// Show what the completion tool offers at a position.
     Candidates(verb::candidates::Args),
+    /// Check files for errors that only the repository can tell, under pylint's message ids.
+    Check(verb::check::Args),
     /// Measure prefill and decode rates and where the time goes.
     Profile(verb::profile::Args),
 }
@@ -62,6 +64,7 @@ pub fn main() -> ExitCode {
         Verb::Generate(args) => verb::generate::run(&args, &environment),
         Verb::Complete(args) => verb::complete::run(&args, &environment),
         Verb::Candidates(args) => verb::candidates::run(&args, &environment),
+        Verb::Check(args) => verb::check::run(&args, &environment),
         Verb::Profile(args) => verb::profile::run(&args, &environment),
     };
     match result {
