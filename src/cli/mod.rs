@@ -44,6 +44,8 @@ enum Verb {
     Check(verb::check::Args),
     /// Measure prefill and decode rates and where the time goes.
     Profile(verb::profile::Args),
+    /// Measure what the program promises.
+    Bench(verb::bench::Args),
 }
 
 /// Whether a verb found what was asked for.
@@ -66,6 +68,7 @@ pub fn main() -> ExitCode {
         Verb::Candidates(args) => verb::candidates::run(&args, &environment),
         Verb::Check(args) => verb::check::run(&args, &environment),
         Verb::Profile(args) => verb::profile::run(&args, &environment),
+        Verb::Bench(args) => verb::bench::run(&args, &environment),
     };
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
