@@ -86,3 +86,10 @@ pub const PYTHON_FILE_BYTES_MAX: u64 = 16 << 20;
 pub const PYTHON_NESTING_MAX: usize = 2_000;
 /// Most Python files of one repository.
 pub const PYTHON_FILES_MAX: usize = 200_000;
+
+/// How much of pylint's output is read, in bytes.
+pub const PYLINT_OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// How much of pylint's last error output is shown, in characters.
+pub const PYLINT_STDERR_BYTES_SHOWN_MAX: usize = 600;
+/// How long pylint may take unless told otherwise, in seconds.
+pub const PYLINT_S_MAX: u64 = 600;

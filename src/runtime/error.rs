@@ -39,6 +39,10 @@ pub enum RuntimeError {
     NoTrigger { text: String, n_tokens: usize },
     #[error("{} {problem}", path.display())]
     BadFile { path: PathBuf, problem: String },
+    #[error("pylint is not installed for {}; run `{} -m pip install pylint`, or name another interpreter with --python", python.display(), python.display())]
+    PylintMissing { python: PathBuf },
+    #[error("pylint, run by {}, {problem}", python.display())]
+    Pylint { python: PathBuf, problem: String },
     #[error("the engine stopped before every request was finished")]
     Stalled,
 }

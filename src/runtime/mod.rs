@@ -9,6 +9,7 @@ mod body;
 mod complete;
 mod drive;
 mod error;
+mod lint;
 mod model;
 mod prompt;
 mod store;
@@ -19,6 +20,7 @@ pub use ask::ToolTimes;
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
+pub use lint::{PylintConfig, run_pylint};
 pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
 pub use store::{
     Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,

@@ -5,6 +5,7 @@
 
 pub(super) mod bench;
 pub(super) mod candidates;
+pub(super) mod check;
 pub(super) mod complete;
 pub(super) mod generate;
 pub(super) mod models;
