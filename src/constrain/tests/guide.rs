@@ -14,21 +14,12 @@ use crate::constrain::{
 };
 
 fn closed(names: &[&str]) -> Candidates {
-    let names = names
-        .iter()
-        .map(|n| Candidate::new(*n, CandidateKind::Method, Origin::Project));
-    Candidates {
-        answer: Answer::Closed,
-        names: names.collect(),
-        start_byte: 0,
-        reason: None,
-    }
+    let names = names.iter().map(|n| Candidate::new(*n, CandidateKind::Method, Origin::Project));
+    Candidates { answer: Answer::Closed, names: names.collect(), start_byte: 0, reason: None }
 }
 
 const TRIGGER: TokenId = TokenId(1);
-const PIECES: [&str; 12] = [
-    "<end>", "<C>", "a", "b", "ab", "c", "(", "<", "'", " ", "a(", "\n",
-];
+const PIECES: [&str; 12] = ["<end>", "<C>", "a", "b", "ab", "c", "(", "<", "'", " ", "a(", "\n"];
 
 /// Feed pieces to a trigger guide after a prompt; what happened, then what is allowed.
 #[track_caller]
@@ -56,11 +47,9 @@ fn check(prompt: &str, pieces: &str, names: &[&str], expect: Expect) {
     settle(&mut guide, &mut log);
     log.push_str(&match guide.next() {
         Need::Free => "free".to_owned(),
-        Need::Mask(mask) => mask
-            .ids()
-            .map(|id| PIECES[id.index()])
-            .collect::<Vec<_>>()
-            .join(" "),
+        Need::Mask(mask) => {
+            mask.ids().map(|id| shown(PIECES[id.index()])).collect::<Vec<_>>().join(" ")
+        }
         Need::DeadEnd(reason) => reason.to_string(),
         Need::Ask(_) => "ask".to_owned(),
     });
@@ -69,31 +58,69 @@ fn check(prompt: &str, pieces: &str, names: &[&str], expect: Expect) {
     expect.assert_eq(&log);
 }
 
+fn shown(piece: &str) -> &str {
+    match piece {
+        " " => "·",
+        "\n" => "⏎",
+        other => other,
+    }
+}
+
 #[test]
 fn after_a_trigger_only_names_follow_and_no_second_trigger() {
-    check("x = ", "<C>", &["ab", "c"], expect![""]);
-    check("x = ", "<C>|<C>", &["ab", "c"], expect![""]);
-    check("x = ", "<C>|ab", &["ab", "c"], expect![""]);
-    check("x = ", "<C>|ab|(|<C>|c|\n", &["ab", "c"], expect![""]);
+    check("x = ", "<C>", &["ab", "c"], expect!["ask at 4 typed ``; a ab c; asked 1"]);
+    check(
+        "x = ",
+        "<C>|<C>",
+        &["ab", "c"],
+        expect!["ask at 4 typed ``; <C> rejected; a ab c; asked 1"],
+    );
+    check("x = ", "<C>|ab", &["ab", "c"], expect!["ask at 4 typed ``; <end> ( < ' · ⏎; asked 1"]);
+    check(
+        "x = ",
+        "<C>|ab|(|<C>|c|\n",
+        &["ab", "c"],
+        expect!["ask at 4 typed ``; ask at 7 typed ``; free; asked 2"],
+    );
 }
 
 #[test]
 fn a_trigger_in_a_string_or_comment_is_ignored_but_not_repeated() {
-    check("x = 'a", "<C>", &["ab"], expect![""]);
-    check("# a", "<C>|a", &["ab"], expect![""]);
+    check("x = 'a", "<C>", &["ab"], expect!["<end> a b ab c ( < ' · a( ⏎; asked 0"]);
+    check("# a", "<C>|a", &["ab"], expect!["free; asked 0"]);
 }
 
 #[test]
 fn a_trigger_without_names_costs_a_counter() {
-    check("x = ", "<C>", &[], expect![""]);
-    check("x = ", "<C>|c", &[], expect![""]);
+    check("x = ", "<C>", &[], expect!["ask at 4 typed ``; <end> a b ab c ( < ' · a( ⏎; asked 1"]);
+    check("x = ", "<C>|c", &[], expect!["ask at 4 typed ``; free; asked 1"]);
 }
 
 #[test]
-fn a_name_that_is_half_written_belongs_to_the_question() {
-    check("x = a", "<C>", &["ab", "a", "c"], expect![""]);
-    check("return", "<C>", &["ab"], expect![""]);
-    check("x = 1", "<C>", &["ab"], expect![""]);
+fn what_is_half_written_belongs_to_the_question_and_a_number_takes_no_name() {
+    check(
+        "x = a",
+        "<C>",
+        &["ab", "a", "c"],
+        expect!["ask at 4 typed `a`; <end> b ( < ' · ⏎; asked 1"],
+    );
+    check(
+        "x = cab",
+        "<C>",
+        &["cabal", "a", "c"],
+        expect![
+            "ask at 4 typed `cab`; no token of the vocabulary continues `cab` to one of the 3 names that exist at byte 4; asked 1"
+        ],
+    );
+    check("x = 1.", "<C>", &["ab"], expect!["<end> a b ab c ( < ' · a( ⏎; asked 0"]);
+    check("x = 1", "<C>|<C>|a", &["ab"], expect!["<C> rejected; free; asked 0"]);
+    check(
+        "return",
+        "<C>",
+        &["ab"],
+        expect!["ask at 0 typed `return`; <end> a b ab c ( < ' · a( ⏎; asked 1"],
+    );
+    check("x = 1", "<C>", &["ab"], expect!["<end> a b ab c ( < ' · a( ⏎; asked 0"]);
 }
 
 #[test]
@@ -108,11 +135,7 @@ fn the_paper_policy_repeats_the_golden_decisions() {
         Arc::new(move |text: &str| {
             let (mut ids, mut rest) = (Vec::new(), text);
             while !rest.is_empty() {
-                let fits = pieces
-                    .iter()
-                    .enumerate()
-                    .skip(1)
-                    .filter(|(_, p)| rest.starts_with(*p));
+                let fits = pieces.iter().enumerate().skip(1).filter(|(_, p)| rest.starts_with(*p));
                 let (id, piece) = fits.max_by_key(|(_, p)| p.len()).expect("a piece fits");
                 ids.push(TokenId(id as u32));
                 rest = &rest[piece.len()..];
@@ -134,12 +157,7 @@ fn the_paper_policy_repeats_the_golden_decisions() {
         let mut guide = PaperGuide::new(config, 0);
         let answers = case["answers"].as_array().expect("answers");
         let (mut ids, mut asked) = (Vec::new(), Vec::new());
-        for (step, row) in case["logits_times_64"]
-            .as_array()
-            .expect("rows")
-            .iter()
-            .enumerate()
-        {
+        for (step, row) in case["logits_times_64"].as_array().expect("rows").iter().enumerate() {
             if let Need::Ask(_) = guide.next() {
                 let names = strings(&answers[asked.len() % answers.len()]);
                 asked.push(step as u64);
@@ -147,9 +165,7 @@ fn the_paper_policy_repeats_the_golden_decisions() {
                 guide.supply(&closed(&names), Duration::ZERO);
             }
             let row = row.as_array().expect("a row").iter();
-            let row: Vec<f32> = row
-                .map(|x| x.as_f64().expect("a number") as f32 / 64.0)
-                .collect();
+            let row: Vec<f32> = row.map(|x| x.as_f64().expect("a number") as f32 / 64.0).collect();
             // Speculation may look ahead and come back.
             let mut ahead = guide.clone();
             let token = guide.choose(&row).expect("the rule always chooses");
@@ -165,48 +181,31 @@ fn the_paper_policy_repeats_the_golden_decisions() {
             }
         }
         let numbers = |v: &Value| -> Vec<u64> {
-            v.as_array()
-                .expect("a list")
-                .iter()
-                .map(|x| x.as_u64().expect("an id"))
-                .collect()
+            v.as_array().expect("a list").iter().map(|x| x.as_u64().expect("an id")).collect()
         };
         assert_eq!(asked, numbers(&case["asked_at"]), "{case}");
         assert_eq!(ids, numbers(&case["ids"]), "{case}");
         assert_eq!(guide.report().stats.asked, asked.len());
         n_asked += asked.len();
     }
-    assert!(
-        cases.len() >= 100 && n_asked >= 200,
-        "the golden is not trivial"
-    );
+    assert!(cases.len() >= 100 && n_asked >= 200, "the golden is not trivial");
 }
 
 fn strings(list: &Value) -> Vec<String> {
     let items = list.as_array().expect("a list").iter();
-    items
-        .map(|s| s.as_str().expect("text").to_owned())
-        .collect()
+    items.map(|s| s.as_str().expect("text").to_owned()).collect()
 }
 
 /// A grammar of calls and a monitor that knows the members.
 fn grammar_and_monitor(regex: &str) -> Both {
     let single: Vec<[u8; 1]> = (0..128u8).map(|b| [b]).collect();
     let eos = TokenId(128);
-    let tokens = single
-        .iter()
-        .map(|b| &b[..])
-        .chain([&b""[..], b".app", b".pop"]);
+    let tokens = single.iter().map(|b| &b[..]).chain([&b""[..], b".app", b".pop"]);
     let vocabulary = Vocabulary::new(tokens, &[eos]).expect("a small vocabulary");
     let store = Arc::new(NameStore::new(Arc::new(TokenTrie::new(vocabulary.clone()))));
     let compiler = GrammarCompiler::new(Arc::new(vocabulary)).expect("a vocabulary with an end");
-    let grammar = compiler
-        .compile(&GrammarSource::Regex(regex.into()))
-        .expect("a grammar");
-    let levels = MonitorLevels {
-        members: true,
-        imports: false,
-    };
+    let grammar = compiler.compile(&GrammarSource::Regex(regex.into())).expect("a grammar");
+    let levels = MonitorLevels { members: true, imports: false };
     let monitor = Monitor::new(store, levels, b"");
     Both::new(Box::new(grammar), Box::new(monitor))
 }
@@ -235,18 +234,14 @@ fn a_grammar_and_a_guide_hold_together() {
     assert!(!push(&mut both, 130, &names), "`.pop` is no member");
     assert!(push(&mut both, 129, &names), "`.app` begins one");
     for byte in b"end" {
-        assert!(
-            !push(&mut both, u32::from(b'q'), &names),
-            "no member has it"
-        );
+        assert!(!push(&mut both, u32::from(b'q'), &names), "no member has it");
         assert!(push(&mut both, u32::from(*byte), &names));
     }
-    assert!(
-        !push(&mut both, u32::from(b'.'), &names),
-        "the grammar wants a call"
-    );
-    assert_eq!(both.forced(), b"()");
-    both.rollback(4).expect("four tokens");
+    assert!(!push(&mut both, u32::from(b'.'), &names), "the grammar wants a call");
+    assert_eq!(both.forced(), b"", "neither part alone knows that a bracket comes");
+    assert!(push(&mut both, u32::from(b'('), &names));
+    assert_eq!(both.forced(), b")");
+    both.rollback(5).expect("five tokens");
     assert_eq!(both.forced(), fork.clone_box().forced());
     assert!(push(&mut both, u32::from(b'.'), &names));
     assert!(push(&mut both, u32::from(b'c'), &names));
@@ -263,10 +258,7 @@ fn parts_that_allow_nothing_together_are_a_dead_end() {
     if let Need::Ask(_) = both.next() {
         both.supply(&closed(&["append"]), Duration::ZERO);
     }
-    assert!(matches!(
-        both.next(),
-        Need::DeadEnd(DeadEnd::Disjoint { offset: 2 })
-    ));
+    assert!(matches!(both.next(), Need::DeadEnd(DeadEnd::Disjoint { offset: 2 })));
 }
 
 #[test]
