@@ -118,8 +118,16 @@ impl Constraint for Both {
     }
 
     fn rollback(&mut self, n_tokens: usize) -> Result<(), ConstraintError> {
+        let kept = self.rollback_max();
+        if n_tokens > kept {
+            return Err(ConstraintError::RollbackTooFar { n_tokens, kept });
+        }
         self.first.rollback(n_tokens)?;
         self.second.rollback(n_tokens)
+    }
+
+    fn rollback_max(&self) -> usize {
+        self.first.rollback_max().min(self.second.rollback_max())
     }
 
     fn inside_name(&self) -> bool {

@@ -103,6 +103,11 @@ pub trait Constraint: Send {
     /// When fewer are remembered.
     fn rollback(&mut self, n_tokens: usize) -> Result<(), ConstraintError>;
 
+    /// Most tokens that [`Constraint::rollback`] can take back now.
+    fn rollback_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// Whether the cursor is inside something that must be finished (a constrained name): stop strings
     /// do not apply, and a length limit that falls here cuts a name.
     fn inside_name(&self) -> bool;

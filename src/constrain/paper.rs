@@ -320,6 +320,10 @@ impl Constraint for PaperGuide {
         Ok(())
     }
 
+    fn rollback_max(&self) -> usize {
+        self.history.len()
+    }
+
     fn inside_name(&self) -> bool {
         let is_inside = |c: &Cursor| !c.trie.nodes[c.node].is_end;
         self.state.cursor.as_ref().is_some_and(is_inside)
