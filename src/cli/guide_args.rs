@@ -18,7 +18,13 @@ pub(super) struct GuideArgs {
     #[arg(long, value_enum, default_value_t = Guide::Monitor)]
     guide: Guide,
     /// Where the monitor asks.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVELS", default_value = "members")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LEVELS",
+        default_value = "members"
+    )]
     level: Vec<Level>,
     /// The token by which a fine-tuned model asks for names.
     #[arg(long, value_name = "TOKEN", default_value = "<COMP>")]

@@ -12,9 +12,7 @@ use super::drive::{Output, Surroundings, Work};
 use super::prompt::cut_to_fit;
 use super::{Model, RuntimeError};
 use crate::base::{CandidateSource, Query, TokenId, limit};
-use crate::constrain::{
-    Both, Constraint, Lead, Monitor, MonitorLevels, PaperGuide, TriggerGuide,
-};
+use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels, PaperGuide, TriggerGuide};
 use crate::engine::{Request, SamplingParams, Selection};
 use crate::repo::FunctionInfo;
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials};
@@ -114,7 +112,10 @@ pub enum GuideMode {
     Trigger(TokenId),
     /// Ask where the model emits this token, and follow ToolGen's published rule: the tool is asked when
     /// the trigger was at least this likely.
-    Paper { trigger: TokenId, confidence: f64 },
+    Paper {
+        trigger: TokenId,
+        confidence: f64,
+    },
 }
 
 /// How to complete.
@@ -206,11 +207,7 @@ impl Model {
     }
 
     /// The request that writes at a target, and whether the top of the file was left out.
-    fn work(
-        &self,
-        target: &Target,
-        config: &CompleteConfig,
-    ) -> Result<(Work, bool), RuntimeError> {
+    fn work(&self, target: &Target, config: &CompleteConfig) -> Result<(Work, bool), RuntimeError> {
         let (given, healed) = target.split_lead();
         let before = format!("{}{given}", &target.text[..target.range.start]);
         let (prompt, is_cut) = self.file_prompt(&before, config)?;

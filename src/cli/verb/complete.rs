@@ -12,7 +12,9 @@ use crate::cli::output::{message, output_summary, print, print_json, table, timi
 use crate::cli::repo_args::RepoArgs;
 use crate::cli::sampling_args::SamplingArgs;
 use crate::constrain::GuideEvent;
-use crate::runtime::{CompleteConfig, Completion, Model, PromptStyle, Syntax, Target, check_syntax};
+use crate::runtime::{
+    CompleteConfig, Completion, Model, PromptStyle, Syntax, Target, check_syntax,
+};
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::path::Path;
