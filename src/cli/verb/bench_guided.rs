@@ -67,6 +67,7 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
         samples: Vec::new(),
         accesses: Vec::new(),
         missing: Vec::new(),
+        prompts: Vec::new(),
         n_differ: 0,
         n_spec_differ: 0,
         n_checked: 0,
@@ -112,6 +113,8 @@ struct Bench<'a> {
     samples: Vec<Sample>,
     accesses: Vec<Access>,
     missing: Vec<String>,
+    /// What a peer needs to write the same functions.
+    prompts: Vec<Value>,
     n_checked: usize,
     /// Guided bodies that differ among seven others, and with speculation.
     n_differ: usize,
@@ -169,6 +172,17 @@ impl Bench<'_> {
             self.n_spec_differ += usize::from(done[1].0.body != done[3].0.body);
             self.missing.extend(missing_names(&done[3].1, &target, tool));
             self.n_checked += done[3].0.closed;
+            self.prompts.push(json!({
+                "package": function.package,
+                "file": function.file,
+                "function": done[3].0.function,
+                "body_start": target.range.start,
+                "body_end": target.range.end,
+                "indent": target.indent,
+                "ids": model.prompt(&target, &settings[0].config)?,
+                "max_tokens": self.args.max_tokens,
+                "our_ms": done[3].0.wall_ms,
+            }));
             group.push((target, done[1].0.body.clone()));
             self.samples.extend(done.into_iter().map(|(sample, _)| sample));
             if group.len() == 8 {
@@ -262,6 +276,7 @@ impl Bench<'_> {
         let lines = |values: Vec<String>| values.join("\n") + "\n";
         put("functions.jsonl", lines(self.samples.iter().map(|s| json!(s).to_string()).collect()))?;
         put("members.jsonl", lines(self.accesses.iter().map(|a| json!(a).to_string()).collect()))?;
+        put("prompts.jsonl", lines(self.prompts.iter().map(Value::to_string).collect()))?;
         put("guided.json", format!("{summary:#}\n"))?;
         put("guided.md", self.text())
     }
