@@ -9,6 +9,7 @@
 
 mod bars;
 mod env;
+mod grammar_args;
 mod model_args;
 mod output;
 mod repo_args;

@@ -8,6 +8,7 @@ mod body;
 mod complete;
 mod drive;
 mod error;
+mod grammar;
 mod model;
 mod prompt;
 mod store;
@@ -17,6 +18,7 @@ mod tool;
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
+pub use grammar::GrammarPool;
 pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
 pub use store::{
     Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,
