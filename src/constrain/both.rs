@@ -159,8 +159,21 @@ impl Constraint for Both {
         self.second.narrow(name);
     }
 
+    fn decides(&self) -> bool {
+        self.first.decides() || self.second.decides()
+    }
+
     fn choose(&mut self, logits: &[f32]) -> Option<TokenId> {
-        self.first.choose(logits).or_else(|| self.second.choose(logits))
+        match (self.first.decides(), self.second.decides()) {
+            (true, _) => self.first.choose(logits),
+            (false, true) => self.second.choose(logits),
+            (false, false) => None,
+        }
+    }
+
+    fn note_probability(&mut self, log_prob: f64, log_prob_allowed: f64) {
+        self.first.note_probability(log_prob, log_prob_allowed);
+        self.second.note_probability(log_prob, log_prob_allowed);
     }
 
     fn report(&self) -> GuideReport {
