@@ -80,6 +80,13 @@ pub const LSP_DOCUMENTS_MAX: usize = 64;
 /// How long a language server may take to leave when asked to, in milliseconds.
 pub const LSP_SHUTDOWN_MS_MAX: u64 = 500;
 
+/// Grammars that are compiled at the same time.
+pub const GRAMMARS_COMPILING_MAX: usize = 2;
+/// Callers that wait for a grammar; past it a request is refused.
+pub const GRAMMARS_WAITING_MAX: usize = 64;
+/// Compiled grammars of one generation; two generations are kept.
+pub const GRAMMARS_KEPT_MAX: usize = 32;
+
 /// Largest Python file that is analysed, in bytes.
 pub const PYTHON_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Deepest nesting of brackets that is parsed.

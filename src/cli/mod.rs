@@ -9,6 +9,7 @@
 
 mod bars;
 mod env;
+mod grammar_args;
 mod guide_args;
 mod model_args;
 mod output;

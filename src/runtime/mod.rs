@@ -9,6 +9,7 @@ mod body;
 mod complete;
 mod drive;
 mod error;
+mod grammar;
 mod lint;
 mod model;
 mod prompt;
@@ -20,6 +21,7 @@ pub use ask::ToolTimes;
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
+pub use grammar::GrammarPool;
 pub use lint::{PylintConfig, run_pylint};
 pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
 pub use store::{

@@ -5,8 +5,9 @@
 
 use super::RuntimeError;
 use super::drive::{Output, Work, drive};
+use super::grammar::GrammarPool;
 use crate::base::{CandidateSource, TokenId, limit};
-use crate::constrain::{NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
+use crate::constrain::{Constraint, NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
 use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend};
 use crate::engine::{Encode, Engine, EngineConfig, Request, SamplingParams};
 use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
@@ -91,6 +92,7 @@ pub struct Model {
     tokenizer: Arc<Tokenizer>,
     vocabulary: Arc<Vocabulary>,
     names: OnceLock<Arc<NameStore>>,
+    grammars: Arc<GrammarPool>,
     paper_cache: PaperCache,
     threads: usize,
     engine: Engine,
@@ -163,6 +165,7 @@ impl Model {
             files: files.clone(),
             fingerprint,
             tokenizer,
+            grammars: Arc::new(GrammarPool::new(Arc::clone(&vocabulary))),
             vocabulary,
             names: OnceLock::new(),
             paper_cache: PaperCache::default(),
@@ -204,6 +207,11 @@ impl Model {
     /// The bytes of every token.
     pub(super) fn vocabulary(&self) -> Arc<Vocabulary> {
         Arc::clone(&self.vocabulary)
+    }
+
+    /// The grammars of this model's vocabulary.
+    pub fn grammars(&self) -> &Arc<GrammarPool> {
+        &self.grammars
     }
 
     /// The automata of this model's vocabulary, made at the first use.
@@ -285,6 +293,25 @@ impl Model {
         on_text: &mut dyn FnMut(&str),
     ) -> Result<Output, RuntimeError> {
         let request = Request::new(self.encode(prompt)?, params);
+        let mut outputs = self.run(vec![Work::plain(request)], None, &mut |_, t| {
+            on_text(t);
+        })?;
+        outputs.pop().ok_or(RuntimeError::Stalled)
+    }
+
+    /// As [`Model::generate`], with a restriction on what may be written.
+    ///
+    /// # Errors
+    /// As [`Model::generate`].
+    pub fn generate_constrained(
+        &mut self,
+        prompt: &Prompt,
+        params: SamplingParams,
+        constraint: Box<dyn Constraint>,
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<Output, RuntimeError> {
+        let mut request = Request::new(self.encode(prompt)?, params);
+        request.constraint = Some(constraint);
         let mut outputs = self.run(vec![Work::plain(request)], None, &mut |_, t| {
             on_text(t);
         })?;
