@@ -248,7 +248,12 @@ impl Library {
                 module.source = self.load(&package.join("__init__.py"), module, true);
             }
         }
-        if module.file().is_none() || (module.source.is_none() && !module.is_package) {
+        // Stubs of a newer Python may describe a package that is one file here.
+        let is_newer_stub =
+            origin == Origin::StandardLibrary && module.stub.is_some() && !has("__init__.py");
+        if module.file().is_none()
+            || (module.source.is_none() && (!module.is_package || is_newer_stub))
+        {
             let stub = format!("{name}.pyi");
             if module.stub.is_none() && listing.contains(&stub) {
                 module.stub = self.load(&dir.join(stub), module, false);
@@ -257,7 +262,7 @@ impl Library {
             let source = format!("{name}.py");
             if module.source.is_none() && listing.contains(&source) {
                 module.source = self.load(&dir.join(source), module, false);
-                module.is_package = false;
+                module.is_package &= is_newer_stub;
             }
         }
         let after = (module.stub, module.source, module.dirs.len());

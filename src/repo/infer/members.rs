@@ -530,7 +530,7 @@ impl World<'_> {
             self.scope_members(&other, &mut inner, |_| true);
             self.star_members(&other, &mut inner, depth + 1);
             if let Some((names, complete)) = self.all_names(&other, 0) {
-                for name in names {
+                for &name in names.iter() {
                     let member = inner.names.get(&name).cloned();
                     let member = member.or_else(|| {
                         self.submodule(id, name)

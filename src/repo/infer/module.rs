@@ -7,8 +7,8 @@
 
 use super::annotation::string_value;
 use super::ty::{Ty, TySet};
-use super::world::{Env, Key, World};
-use crate::repo::file::{File, ModuleId};
+use super::world::{Env, Exports, Key, Tier, World};
+use crate::repo::file::{File, FileId, ModuleId};
 use crate::repo::name::Name;
 use crate::repo::scope::{BindKind, Binding, ScopeId};
 use crate::repo::syntax::*;
@@ -27,7 +27,13 @@ impl World<'_> {
             let dotted = alias.name.as_str();
             Name::new(dotted.split('.').next().unwrap_or(dotted))
         };
-        self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)))
+        let found =
+            self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)));
+        // `import a.b` of which only a is here: there is more to a than is seen.
+        if name != alias.name && self.resolve_module(alias.name).is_none() {
+            return found.with_unknown();
+        }
+        found
     }
 
     /// `from m import name`.
@@ -143,7 +149,7 @@ impl World<'_> {
             let (Some(other), _) = self.module_files(id) else {
                 continue;
             };
-            if other.id == file.id || !self.exports(&other, name, depth + 1) {
+            if other.id == file.id || !self.exports(&other, name) {
                 continue;
             }
             if !other.scopes.of(ScopeId::MODULE, name).is_empty() {
@@ -160,8 +166,8 @@ impl World<'_> {
     }
 
     /// Does `from m import *` bring this name?
-    pub(crate) fn exports(&self, file: &File, name: Name, depth: u32) -> bool {
-        match self.all_names(file, depth) {
+    pub(crate) fn exports(&self, file: &File, name: Name) -> bool {
+        match self.all_names(file, 0) {
             Some((names, complete)) => {
                 names.contains(&name) || (!complete && !name.is_underscored())
             }
@@ -170,11 +176,25 @@ impl World<'_> {
     }
 
     /// The names in `__all__`, and whether that is all of them; none when there is no `__all__`.
-    pub(crate) fn all_names(&self, file: &File, depth: u32) -> Option<(FxHashSet<Name>, bool)> {
-        let bindings = file.scopes.of(ScopeId::MODULE, Name::ALL);
-        if bindings.is_empty() {
+    pub(super) fn all_names(&self, file: &File, depth: u32) -> Option<Exports> {
+        if file.scopes.of(ScopeId::MODULE, Name::ALL).is_empty() {
             return None;
         }
+        let tier = if file.id.is_library() { Tier::Library } else { Tier::Project };
+        self.rest_on(tier);
+        if let Some(known) = self.tiers.borrow_mut().at(tier).exports.get(&file.id) {
+            return known.clone();
+        }
+        let found = self.find_all_names(file, depth);
+        // Deep inside a chain the answer may have been cut short; a written file changes.
+        if depth == 0 && file.id != FileId::FRAGMENT {
+            self.tiers.borrow_mut().at(tier).exports.insert(file.id, found.clone());
+        }
+        found
+    }
+
+    fn find_all_names(&self, file: &File, depth: u32) -> Option<Exports> {
+        let bindings = file.scopes.of(ScopeId::MODULE, Name::ALL);
         let mut names = FxHashSet::default();
         let mut complete = depth < STARS_MAX;
         if depth < STARS_MAX {
@@ -183,7 +203,7 @@ impl World<'_> {
             }
             complete &= self.add_all_calls(file, depth, &mut names);
         }
-        Some((names, complete))
+        Some((Arc::new(names), complete))
     }
 
     fn add_all_names(
@@ -249,7 +269,7 @@ impl World<'_> {
                 };
                 match self.all_names(&other, depth + 1) {
                     Some((more, complete)) => {
-                        names.extend(more);
+                        names.extend(more.iter().copied());
                         complete
                     }
                     None => false,
@@ -276,7 +296,7 @@ impl World<'_> {
                             .and_then(|id| self.module_files(id).0);
                         match other.and_then(|o| self.all_names(&o, depth + 1)) {
                             Some((more, complete)) => {
-                                names.extend(more);
+                                names.extend(more.iter().copied());
                                 complete
                             }
                             None => false,
@@ -353,7 +373,8 @@ impl World<'_> {
 
     /// Is a submodule an attribute of its package because something imports it?
     pub(crate) fn is_imported_somewhere(&self, id: ModuleId, name: Name) -> bool {
-        let full = Name::new(&format!("{}.{name}", self.module(id).name));
-        self.is_imported(full) && self.submodule(id, name).is_some()
+        // A name that no statement ever wrote is not interned.
+        let full = Name::lookup(&format!("{}.{name}", self.module(id).name));
+        full.is_some_and(|full| self.is_imported(full) && self.submodule(id, name).is_some())
     }
 }

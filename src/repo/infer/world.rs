@@ -72,7 +72,14 @@ pub(crate) struct Caches {
     vars: FxHashMap<ClassKey, Arc<[Var]>>,
     pub(super) subclasses: FxHashMap<ClassKey, Arc<[ClassKey]>>,
     pub(super) sites: FxHashMap<FileId, Arc<[Site]>>,
+    /// Modules that import statements load: those of all files together, and how many those were.
+    pub(super) imported: Option<(usize, Arc<FxHashSet<Name>>)>,
+    /// What `__all__` lists, by file.
+    pub(super) exports: FxHashMap<FileId, Option<Exports>>,
 }
+
+/// The names in `__all__`, and whether they are all of them.
+pub(super) type Exports = (Arc<FxHashSet<Name>>, bool);
 
 /// What an answer rests on, the least lasting last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
