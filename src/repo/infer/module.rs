@@ -18,6 +18,14 @@ use std::sync::Arc;
 /// Deepest chain of star imports.
 const STARS_MAX: u32 = 16;
 
+/// The names in `__all__`.
+#[derive(Debug)]
+pub(crate) struct AllNames {
+    pub(crate) names: FxHashSet<Name>,
+    /// These are all of them.
+    pub(crate) complete: bool,
+}
+
 impl World<'_> {
     /// `import a.b` and `import a.b as c`.
     pub(super) fn imported(&self, _env: &Env, alias: &Alias) -> TySet {
@@ -162,19 +170,23 @@ impl World<'_> {
     /// Does `from m import *` bring this name?
     pub(crate) fn exports(&self, file: &File, name: Name, depth: u32) -> bool {
         match self.all_names(file, depth) {
-            Some((names, complete)) => {
-                names.contains(&name) || (!complete && !name.is_underscored())
+            Some(all) => {
+                all.names.contains(&name) || (!all.complete && !name.is_underscored())
             }
             None => !name.is_underscored(),
         }
     }
 
-    /// The names in `__all__`, and whether that is all of them; none when there is no `__all__`.
-    pub(crate) fn all_names(&self, file: &File, depth: u32) -> Option<(FxHashSet<Name>, bool)> {
-        let bindings = file.scopes.of(ScopeId::MODULE, Name::ALL);
-        if bindings.is_empty() {
+    /// The names in `__all__`; none when there is no `__all__`.
+    pub(crate) fn all_names(&self, file: &File, depth: u32) -> Option<Arc<AllNames>> {
+        if file.scopes.of(ScopeId::MODULE, Name::ALL).is_empty() {
             return None;
         }
+        self.kept_all_names(file.id, || self.find_all_names(file, depth))
+    }
+
+    fn find_all_names(&self, file: &File, depth: u32) -> AllNames {
+        let bindings = file.scopes.of(ScopeId::MODULE, Name::ALL);
         let mut names = FxHashSet::default();
         let mut complete = depth < STARS_MAX;
         if depth < STARS_MAX {
@@ -183,7 +195,7 @@ impl World<'_> {
             }
             complete &= self.add_all_calls(file, depth, &mut names);
         }
-        Some((names, complete))
+        AllNames { names, complete }
     }
 
     fn add_all_names(
@@ -248,9 +260,9 @@ impl World<'_> {
                     return false;
                 };
                 match self.all_names(&other, depth + 1) {
-                    Some((more, complete)) => {
-                        names.extend(more);
-                        complete
+                    Some(more) => {
+                        names.extend(more.names.iter().copied());
+                        more.complete
                     }
                     None => false,
                 }
@@ -275,9 +287,9 @@ impl World<'_> {
                             .and_then(|m| self.resolve_module(m))
                             .and_then(|id| self.module_files(id).0);
                         match other.and_then(|o| self.all_names(&o, depth + 1)) {
-                            Some((more, complete)) => {
-                                names.extend(more);
-                                complete
+                            Some(more) => {
+                                names.extend(more.names.iter().copied());
+                                more.complete
                             }
                             None => false,
                         }
