@@ -170,9 +170,7 @@ impl World<'_> {
     /// Does `from m import *` bring this name?
     pub(crate) fn exports(&self, file: &File, name: Name, depth: u32) -> bool {
         match self.all_names(file, depth) {
-            Some(all) => {
-                all.names.contains(&name) || (!all.complete && !name.is_underscored())
-            }
+            Some(all) => all.names.contains(&name) || (!all.complete && !name.is_underscored()),
             None => !name.is_underscored(),
         }
     }
