@@ -388,7 +388,7 @@ fn star_sites(world: &World<'_>, file: &Arc<File>, name: Name, depth: u32) -> Ve
         let (Some(other), _) = world.module_files(id) else {
             continue;
         };
-        if other.id != file.id && world.exports(&other, name) {
+        if other.id != file.id && world.exports(&other, name, 0) {
             let found = module_sites(world, id, name, depth + 1);
             if !found.is_empty() {
                 return found;

@@ -14,9 +14,9 @@ use super::library::Library;
 use super::name::Name;
 use super::source;
 use crate::base::Origin;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 /// What a project is opened with.
@@ -72,6 +72,7 @@ pub struct Snapshot {
     pub(crate) by_path: Arc<FxHashMap<PathBuf, FileId>>,
     pub(crate) modules: Arc<ModuleTable>,
     pub(crate) library: Arc<Library>,
+    imported: OnceLock<FxHashSet<Name>>,
 }
 
 /// The project's modules by name.
@@ -203,6 +204,7 @@ impl Project {
             by_path: Arc::new(by_path),
             modules: Arc::new(table),
             library,
+            imported: OnceLock::new(),
         };
         report.elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         let project =
@@ -257,6 +259,7 @@ impl Project {
                     by_path: old.by_path.clone(),
                     modules: old.modules.clone(),
                     library: old.library.clone(),
+                    imported: OnceLock::new(),
                 }
             }
             (None, Some(text)) => {
@@ -272,6 +275,7 @@ impl Project {
                     by_path: Arc::new(by_path),
                     modules: Arc::new(modules),
                     library: old.library.clone(),
+                    imported: OnceLock::new(),
                 }
             }
             (Some(id), None) => {
@@ -292,6 +296,7 @@ impl Project {
                     by_path: Arc::new(by_path),
                     modules: Arc::new(modules),
                     library: old.library.clone(),
+                    imported: OnceLock::new(),
                 }
             }
             (None, None) => return Err(no_such("there is no such file".to_owned())),
@@ -385,6 +390,15 @@ impl Snapshot {
     /// Number of project files.
     pub fn n_files(&self) -> usize {
         self.files.iter().flatten().count()
+    }
+
+    /// Does some import statement of a project file load this module?
+    pub(crate) fn imports(&self, module: Name) -> bool {
+        let imported = self.imported.get_or_init(|| {
+            let files = self.files.iter().flatten();
+            files.flat_map(|f| f.relations().imported.iter().copied()).collect()
+        });
+        imported.contains(&module)
     }
 
     pub(crate) fn file_at(&self, path: &Path) -> Option<&Arc<File>> {

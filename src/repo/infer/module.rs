@@ -7,8 +7,8 @@
 
 use super::annotation::string_value;
 use super::ty::{Ty, TySet};
-use super::world::{Env, Exports, Key, Tier, World};
-use crate::repo::file::{File, FileId, ModuleId};
+use super::world::{Env, Key, World};
+use crate::repo::file::{File, ModuleId};
 use crate::repo::name::Name;
 use crate::repo::scope::{BindKind, Binding, ScopeId};
 use crate::repo::syntax::*;
@@ -17,6 +17,14 @@ use std::sync::Arc;
 
 /// Deepest chain of star imports.
 const STARS_MAX: u32 = 16;
+
+/// The names in `__all__`.
+#[derive(Debug)]
+pub(crate) struct AllNames {
+    pub(crate) names: FxHashSet<Name>,
+    /// These are all of them.
+    pub(crate) complete: bool,
+}
 
 impl World<'_> {
     /// `import a.b` and `import a.b as c`.
@@ -149,7 +157,7 @@ impl World<'_> {
             let (Some(other), _) = self.module_files(id) else {
                 continue;
             };
-            if other.id == file.id || !self.exports(&other, name) {
+            if other.id == file.id || !self.exports(&other, name, depth + 1) {
                 continue;
             }
             if !other.scopes.of(ScopeId::MODULE, name).is_empty() {
@@ -166,34 +174,22 @@ impl World<'_> {
     }
 
     /// Does `from m import *` bring this name?
-    pub(crate) fn exports(&self, file: &File, name: Name) -> bool {
-        match self.all_names(file, 0) {
-            Some((names, complete)) => {
-                names.contains(&name) || (!complete && !name.is_underscored())
-            }
+    pub(crate) fn exports(&self, file: &File, name: Name, depth: u32) -> bool {
+        match self.all_names(file, depth) {
+            Some(all) => all.names.contains(&name) || (!all.complete && !name.is_underscored()),
             None => !name.is_underscored(),
         }
     }
 
-    /// The names in `__all__`, and whether that is all of them; none when there is no `__all__`.
-    pub(super) fn all_names(&self, file: &File, depth: u32) -> Option<Exports> {
+    /// The names in `__all__`; none when there is no `__all__`.
+    pub(crate) fn all_names(&self, file: &File, depth: u32) -> Option<Arc<AllNames>> {
         if file.scopes.of(ScopeId::MODULE, Name::ALL).is_empty() {
             return None;
         }
-        let tier = if file.id.is_library() { Tier::Library } else { Tier::Project };
-        self.rest_on(tier);
-        if let Some(known) = self.tiers.borrow_mut().at(tier).exports.get(&file.id) {
-            return known.clone();
-        }
-        let found = self.find_all_names(file, depth);
-        // Deep inside a chain the answer may have been cut short; a written file changes.
-        if depth == 0 && file.id != FileId::FRAGMENT {
-            self.tiers.borrow_mut().at(tier).exports.insert(file.id, found.clone());
-        }
-        found
+        self.kept_all_names(file.id, || self.find_all_names(file, depth))
     }
 
-    fn find_all_names(&self, file: &File, depth: u32) -> Option<Exports> {
+    fn find_all_names(&self, file: &File, depth: u32) -> AllNames {
         let bindings = file.scopes.of(ScopeId::MODULE, Name::ALL);
         let mut names = FxHashSet::default();
         let mut complete = depth < STARS_MAX;
@@ -203,7 +199,7 @@ impl World<'_> {
             }
             complete &= self.add_all_calls(file, depth, &mut names);
         }
-        Some((Arc::new(names), complete))
+        AllNames { names, complete }
     }
 
     fn add_all_names(
@@ -268,9 +264,9 @@ impl World<'_> {
                     return false;
                 };
                 match self.all_names(&other, depth + 1) {
-                    Some((more, complete)) => {
-                        names.extend(more.iter().copied());
-                        complete
+                    Some(more) => {
+                        names.extend(more.names.iter().copied());
+                        more.complete
                     }
                     None => false,
                 }
@@ -295,9 +291,9 @@ impl World<'_> {
                             .and_then(|m| self.resolve_module(m))
                             .and_then(|id| self.module_files(id).0);
                         match other.and_then(|o| self.all_names(&o, depth + 1)) {
-                            Some((more, complete)) => {
-                                names.extend(more.iter().copied());
-                                complete
+                            Some(more) => {
+                                names.extend(more.names.iter().copied());
+                                more.complete
                             }
                             None => false,
                         }

@@ -126,36 +126,9 @@ impl World<'_> {
     /// Does some import statement of the project, or of a library file read so far, load a module?
     pub(super) fn is_imported(&self, module: Name) -> bool {
         self.rest_on(Tier::Project);
-        self.imported_by_project().contains(&module) || self.imported_by_library().contains(&module)
-    }
-
-    fn imported_by_project(&self) -> Arc<FxHashSet<Name>> {
-        if let Some((_, known)) = &self.tiers.borrow_mut().at(Tier::Project).imported {
-            return known.clone();
-        }
-        let mut found = FxHashSet::default();
-        for file in self.project_files() {
-            found.extend(file.relations().imported.iter().copied());
-        }
-        let found = Arc::new(found);
-        self.tiers.borrow_mut().at(Tier::Project).imported = Some((0, found.clone()));
-        found
-    }
-
-    /// The library grows while it is read: what came later is added.
-    fn imported_by_library(&self) -> Arc<FxHashSet<Name>> {
-        let n_files = self.library().n_files();
-        let known = self.tiers.borrow_mut().at(Tier::Library).imported.take();
-        let (n_seen, mut found) = known.unwrap_or_default();
-        if n_seen < n_files {
-            let more = Arc::make_mut(&mut found);
-            for index in n_seen..n_files {
-                more.extend(self.library().file(index).relations().imported.iter().copied());
-            }
-        }
-        let kept = Some((n_files, found.clone()));
-        self.tiers.borrow_mut().at(Tier::Library).imported = kept;
-        found
+        self.snapshot.imports(module)
+            || self.overlay.as_ref().is_some_and(|f| f.imports(module))
+            || self.library().imports(module)
     }
 }
 
