@@ -21,6 +21,7 @@ mod field;
 mod flow;
 mod function;
 mod keyword;
+mod literal;
 mod members;
 mod module;
 mod narrow;

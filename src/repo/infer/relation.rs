@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// A store `receiver.name = value` in some file, on a receiver of a known class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
-    pub(super) class: ClassKey,
+    /// None when the receiver's class is not known: it may be any.
+    pub(super) class: Option<ClassKey>,
     pub(super) file: FileId,
     /// Index into [`crate::repo::scope::Scopes::outside_stores`].
     pub(super) index: u32,
@@ -68,6 +69,26 @@ impl World<'_> {
         found
     }
 
+    /// The classes of the same library file that derive from a class, directly or not.
+    pub(super) fn subclasses_beside(&self, class: ClassKey) -> Vec<ClassKey> {
+        let file = self.file(class.file);
+        let bases = &file.relations().bases;
+        let mut found: Vec<ClassKey> = Vec::new();
+        let mut queue = vec![class];
+        while let Some(next) = queue.pop() {
+            let name = self.class_name(next);
+            let from = bases.partition_point(|(n, _)| *n < name);
+            for &(_, sub) in bases[from..].iter().take_while(|(n, _)| *n == name) {
+                let sub = ClassKey::new(file.id, sub);
+                if sub != class && !found.contains(&sub) && found.len() < SUBCLASSES_MAX {
+                    found.push(sub);
+                    queue.push(sub);
+                }
+            }
+        }
+        found
+    }
+
     /// Attributes set on instances of a class, or of its bases, from outside: in the class's own module
     /// and in modules that import it.
     pub(super) fn sites_of(&self, class: ClassKey) -> Vec<Site> {
@@ -78,15 +99,17 @@ impl World<'_> {
             let module = self.file(entry.class.file).module_name;
             for file in self.project_files() {
                 if file.scopes.outside_stores().is_empty()
-                    || !(file.id == entry.class.file || file.imports(module))
+                    || !(file.id == entry.class.file || imports_part_of(&file, module))
                 {
                     continue;
                 }
                 if seen.insert(file.id) {
                     let sites = self.sites_in(&file);
-                    out.extend(
-                        sites.iter().filter(|s| mro.entries.iter().any(|e| e.class == s.class)),
-                    );
+                    let fits = |s: &&Site| match s.class {
+                        Some(class) => mro.entries.iter().any(|e| e.class == class),
+                        None => true,
+                    };
+                    out.extend(sites.iter().filter(fits));
                 }
             }
         }
@@ -107,12 +130,16 @@ impl World<'_> {
             }
             let env = Env::new(file.clone(), store.scope);
             let receiver = self.expr(&env, store.receiver);
+            let site = |class| Site { class, file: file.id, index: index as u32, name: store.name };
+            if receiver.items.iter().all(|t| matches!(t, Ty::Var(_) | Ty::None)) {
+                sites.push(site(None));
+            }
             for ty in &receiver.items {
                 let class = match ty {
                     Ty::Instance { class, .. } | Ty::Class { class, .. } => *class,
                     _ => continue,
                 };
-                sites.push(Site { class, file: file.id, index: index as u32, name: store.name });
+                sites.push(site(Some(class)));
             }
         }
         self.relations.busy.borrow_mut().remove(&file.id);
@@ -129,6 +156,20 @@ impl World<'_> {
         self.snapshot.imports(module)
             || self.overlay.as_ref().is_some_and(|f| f.imports(module))
             || self.library().imports(module)
+    }
+}
+
+/// Does a file import a module or a package around it, through which the module may be reached?
+fn imports_part_of(file: &File, module: Name) -> bool {
+    let mut text = module.as_str();
+    loop {
+        if Name::lookup(text).is_some_and(|n| file.imports(n)) {
+            return true;
+        }
+        match text.rsplit_once('.') {
+            Some((package, _)) => text = package,
+            None => return false,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::DEPTH_MAX;
 use super::class::{Mro, Own};
+use super::literal::Literals;
 use super::module::AllNames;
 use super::relation::Site;
 use super::ty::{ClassKey, Ty, TySet, Var};
@@ -74,6 +75,7 @@ pub(crate) struct Caches {
     pub(super) subclasses: FxHashMap<ClassKey, Arc<[ClassKey]>>,
     pub(super) sites: FxHashMap<FileId, Arc<[Site]>>,
     all_names: FxHashMap<FileId, Arc<AllNames>>,
+    literals: FxHashMap<(FileId, ExprId), Option<Literals>>,
 }
 
 /// What an answer rests on, the least lasting last.
@@ -482,6 +484,26 @@ impl<'s> World<'s> {
         let found = Arc::new(find());
         self.tiers.borrow_mut().at(tier).all_names.insert(file, found.clone());
         Some(found)
+    }
+
+    /// The literals of an annotation, found once.
+    pub(super) fn kept_literals(
+        &self,
+        file: FileId,
+        annotation: ExprId,
+        find: impl FnOnce() -> Option<Literals>,
+    ) -> Option<Literals> {
+        let tier = Tier::of(file);
+        self.rest_on(tier);
+        let key = (file, annotation);
+        if let Some(known) = self.tiers.borrow_mut().at(tier).literals.get(&key) {
+            return known.clone();
+        }
+        let found = find();
+        if !self.truncated.get() {
+            self.tiers.borrow_mut().at(tier).literals.insert(key, found.clone());
+        }
+        found
     }
 
     pub(super) fn known_mro(&self, class: ClassKey) -> Option<Arc<Mro>> {
