@@ -39,7 +39,7 @@ pub(crate) use flow::{Role, enclosing_path};
 pub(crate) use members::{Member, MemberKind, Members};
 pub(crate) use relation::FileRelations;
 pub(crate) use ty::{ClassKey, Ty};
-pub(crate) use world::{Env, Fragment, Tiers, World};
+pub(crate) use world::{Env, Fragment, Known, World};
 
 /// Deepest chain of dependent questions.
 pub(crate) const DEPTH_MAX: u32 = 90;
