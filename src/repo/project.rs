@@ -139,6 +139,17 @@ impl Project {
     /// # Errors
     /// When the root cannot be read or holds no Python file.
     pub fn open(config: ProjectConfig) -> Result<(Self, IndexReport), RepoError> {
+        Self::open_with(config, &|_, _| {})
+    }
+
+    /// The same; `each` is told how many files of how many are analysed.
+    ///
+    /// # Errors
+    /// When the root cannot be read or holds no Python file.
+    pub fn open_with(
+        config: ProjectConfig,
+        each: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<(Self, IndexReport), RepoError> {
         let started = Instant::now();
         let not_a_directory =
             |reason: String| RepoError::NotADirectory { path: config.root.clone(), reason };
@@ -159,7 +170,7 @@ impl Project {
             .enumerate()
             .map(|(i, path)| head(FileId(i as u32), path, &layout.roots))
             .collect();
-        let (files, faults) = analyse_all(heads, config.n_threads);
+        let (files, faults) = analyse_all(heads, config.n_threads, each);
         skipped.extend(faults);
         let mut table = ModuleTable::default();
         let mut by_path = FxHashMap::default();
@@ -327,8 +338,13 @@ fn head_for(id: FileId, path: &Path, roots: &[PathBuf], modules: &ModuleTable) -
 }
 
 /// Read and analyse files on several threads; results keep the order of the heads.
-fn analyse_all(heads: Vec<FileHead>, n_threads: usize) -> (Vec<Option<File>>, Vec<Skipped>) {
+fn analyse_all(
+    heads: Vec<FileHead>,
+    n_threads: usize,
+    each: &(dyn Fn(usize, usize) + Sync),
+) -> (Vec<Option<File>>, Vec<Skipped>) {
     let next = std::sync::atomic::AtomicUsize::new(0);
+    let n_done = std::sync::atomic::AtomicUsize::new(0);
     let n_threads = n_threads.clamp(1, 64).min(heads.len().max(1));
     let work = || {
         let mut done = Vec::new();
@@ -341,6 +357,7 @@ fn analyse_all(heads: Vec<FileHead>, n_threads: usize) -> (Vec<Option<File>>, Ve
                 .map(|text| File::analyse(head.clone(), text, None))
                 .map_err(|reason| Skipped { path: head.path.to_path_buf(), reason });
             done.push((i, outcome));
+            each(n_done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1, heads.len());
         }
     };
     let mut all: Vec<(usize, Result<File, Skipped>)> = if n_threads == 1 {

@@ -3,4 +3,6 @@
 mod complete;
 mod fuzz;
 mod generate;
+mod grammar;
+mod json_schema;
 mod program;

@@ -3,6 +3,7 @@
 //! # Place
 //! Part of `cli`; the measurements themselves are in `bench`.
 
+use super::bench_guided;
 use crate::bench::completion::{
     self, ALL, CacheHead, CacheWriter, IndexSpeed, Outcome as Answered, Position, Positions,
     Replay, ReplayConfig, Report, RunConfig, Slice, Threshold,
@@ -35,6 +36,8 @@ pub(in crate::cli) struct Args {
 enum What {
     /// Ask a completion tool at every identifier of a sample of real functions.
     Completion(CompletionArgs),
+    /// Write real functions with and without the guide, and predict real member accesses.
+    Guided(bench_guided::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -83,6 +86,7 @@ struct CompletionArgs {
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     match &args.what {
         What::Completion(args) => completion(args, env),
+        What::Guided(args) => bench_guided::run(args, env),
     }
 }
 

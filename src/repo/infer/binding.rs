@@ -267,6 +267,22 @@ impl World<'_> {
         !found.bindings.is_empty() || (found.from_start.is_some() && bindings.iter().any(is_param))
     }
 
+    /// May a name that is deleted somewhere in its scope be bound when `pos` is reached?
+    pub(crate) fn may_be_bound_at(
+        &self,
+        file: &crate::repo::file::File,
+        scope: ScopeId,
+        bindings: &[Binding],
+        pos: u32,
+    ) -> bool {
+        let Some(first) = bindings.first() else {
+            return false;
+        };
+        let body = file.scopes.scope(scope).body;
+        let found = flow::reaching(&file.ast, body, bindings, first.name, pos, false);
+        found.from_start.is_some() || !found.bindings.is_empty()
+    }
+
     /// What a scope's name is when the scope's body has run; none when it is not bound there.
     pub(super) fn at_scope_exit(&self, env: &Env, name: Name) -> Option<TySet> {
         let bindings = env.file.scopes.of(env.scope, name);

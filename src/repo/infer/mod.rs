@@ -13,6 +13,7 @@ mod annotation;
 mod attribute;
 mod binding;
 mod call;
+mod certain;
 mod class;
 mod construct;
 mod evidence;
@@ -35,11 +36,12 @@ mod unify;
 mod variable;
 mod world;
 
+pub(crate) use certain::{Callee, Constructor};
 pub(crate) use flow::{Role, enclosing_path};
 pub(crate) use members::{Member, MemberKind, Members};
 pub(crate) use relation::FileRelations;
-pub(crate) use ty::{ClassKey, Ty};
-pub(crate) use world::{Env, Fragment, Known, World};
+pub(crate) use ty::{ClassKey, Ty, TySet};
+pub(crate) use world::{Env, Fragment, FrameKind, Known, World};
 
 /// Deepest chain of dependent questions.
 pub(crate) const DEPTH_MAX: u32 = 90;

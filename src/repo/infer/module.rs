@@ -35,7 +35,13 @@ impl World<'_> {
             let dotted = alias.name.as_str();
             Name::new(dotted.split('.').next().unwrap_or(dotted))
         };
-        self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)))
+        let found =
+            self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)));
+        // `import a.b` of which only a is here: there is more to a than is seen.
+        if name != alias.name && self.resolve_module(alias.name).is_none() {
+            return found.with_unknown();
+        }
+        found
     }
 
     /// `from m import name`.
@@ -363,7 +369,8 @@ impl World<'_> {
 
     /// Is a submodule an attribute of its package because something imports it?
     pub(crate) fn is_imported_somewhere(&self, id: ModuleId, name: Name) -> bool {
-        let full = Name::new(&format!("{}.{name}", self.module(id).name));
-        self.is_imported(full) && self.submodule(id, name).is_some()
+        // A name that no statement ever wrote is not interned.
+        let full = Name::lookup(&format!("{}.{name}", self.module(id).name));
+        full.is_some_and(|full| self.is_imported(full) && self.submodule(id, name).is_some())
     }
 }

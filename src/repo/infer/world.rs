@@ -343,6 +343,13 @@ impl<'s> World<'s> {
         found
     }
 
+    /// Begin another question: it has the whole budget.
+    pub(crate) fn renew(&self) {
+        self.steps.set(0);
+        self.truncated.set(false);
+        self.resting_on.set(Tier::Library);
+    }
+
     pub(super) fn rest_on(&self, tier: Tier) {
         if tier > self.resting_on.get() {
             self.resting_on.set(tier);
