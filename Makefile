@@ -3,6 +3,7 @@
 #   make demo      from nothing: build, fetch a model, write functions without and with the guide
 #   make test      all tests; make lint: format, lints, documentation
 #   make bench     measure against llama.cpp and check the promised numbers
+#   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
 #   make docs      rewrite the generated parts of the documentation
 #   make goldens   rewrite the tiny models and their goldens with transformers
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
@@ -10,7 +11,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python lint docs bench goldens peers fuzz
+.PHONY: help demo build test test-rust test-python lint docs bench bench-completion bench-jedi goldens peers fuzz
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -67,6 +68,14 @@ bench: build peers
 	$(TETHER) pull smollm2
 	$(PYTHON) bench/run.py
 
+bench-completion: build .cache/eval/positions.jsonl
+	$(TETHER) bench completion --python .venv-eval/bin/python --replay 60 --index \
+	    --thresholds bench/completion/thresholds.csv --out .cache/eval/native
+
+# Jedi at the same positions: half an hour. `bench completion --peer .cache/eval/jedi/answers.jsonl` sets ours beside it.
+bench-jedi: build .cache/eval/positions.jsonl
+	$(TETHER) bench completion --python .venv-eval/bin/python --tool jedi --out .cache/eval/jedi
+
 peers: .venv-peers/.stamp
 
 goldens: .venv-golden/.stamp
@@ -79,6 +88,14 @@ goldens: .venv-golden/.stamp
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install $(PIP_FLAGS) -r $<
 	touch $@
+
+.venv-eval/.stamp: scripts/eval/requirements.txt
+	$(PYTHON) -m venv .venv-eval
+	.venv-eval/bin/python -m pip install $(PIP_FLAGS) -r $<
+	touch $@
+
+.cache/eval/positions.jsonl: scripts/eval/positions.py .venv-eval/.stamp
+	.venv-eval/bin/python $< --projects .cache/eval/projects --out $@
 
 # Built here and for this processor: a ready-made wheel would be a slower peer.
 .venv-peers/.stamp: scripts/peers/requirements.txt

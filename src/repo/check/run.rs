@@ -11,7 +11,7 @@ use super::suppress::Suppressions;
 use crate::base::LineCol;
 use crate::repo::error::RepoError;
 use crate::repo::file::File;
-use crate::repo::infer::{Tiers, World};
+use crate::repo::infer::{Known, World};
 use crate::repo::name::Name;
 use crate::repo::project::{Snapshot, canonical};
 use crate::repo::scope::ScopeKind;
@@ -122,11 +122,11 @@ fn worker(
     shared: &Shared,
 ) -> CheckReport {
     let mut report = CheckReport::default();
-    let mut tiers = Tiers::default();
+    let mut known = Known::default();
     while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let world = World::new(snapshot, None, None).resume(None, tiers);
+        let world = World::new(snapshot, None, None).resume(None, known);
         let found = inspect(&world, file, shared, config.messages);
-        tiers = world.into_tiers();
+        known = world.into_known();
         let silent = Suppressions::of(file);
         report.n_lines += file.text.bytes().filter(|&b| b == b'\n').count();
         for found in found {
