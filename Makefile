@@ -5,6 +5,7 @@
 #   make bench     measure against llama.cpp and check the promised numbers
 #   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
 #   make docs      rewrite the generated parts of the documentation
+#   make bench-guided      measure guided decoding against unguided, and against transformers with Jedi
 #   make goldens   rewrite the tiny models and their goldens with transformers
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
 
@@ -76,6 +77,13 @@ bench-completion: build .cache/eval/positions.jsonl
 bench-jedi: build .cache/eval/positions.jsonl
 	$(TETHER) bench completion --python .venv-eval/bin/python --tool jedi --out .cache/eval/jedi
 
+# What the guide costs and gains, on real functions; then the same functions by a plain loop over transformers and Jedi.
+bench-guided: build .cache/eval/positions.jsonl .venv-guided/.stamp
+	$(TETHER) pull smollm2
+	$(TETHER) bench guided --threads 2 --python .venv-eval/bin/python --out .cache/eval/guided
+	.venv-guided/bin/python scripts/peers/toolgen_loop.py --threads 2 --functions 30 --run .cache/eval/guided \
+	    --projects .cache/eval/projects
+
 peers: .venv-peers/.stamp
 
 goldens: .venv-golden/.stamp
@@ -102,6 +110,11 @@ goldens: .venv-golden/.stamp
 	$(PYTHON) -m venv .venv-peers
 	CMAKE_ARGS="-DGGML_NATIVE=ON" .venv-peers/bin/python -m pip install $(PIP_FLAGS) \
 	    --no-binary llama_cpp_python -r $<
+	touch $@
+
+.venv-guided/.stamp: scripts/peers/requirements-guided.txt
+	$(PYTHON) -m venv .venv-guided
+	.venv-guided/bin/python -m pip install $(PIP_FLAGS) -r $<
 	touch $@
 
 .venv-golden/.stamp: scripts/golden/requirements.txt
