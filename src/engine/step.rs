@@ -171,7 +171,14 @@ impl Engine {
         let id = SeqId(self.next_id);
         self.next_id += params.n as u64;
         let seed = params.seed.unwrap_or_else(fresh_seed);
-        let drafter = params.speculate.then(|| Box::new(Drafter::new(&prompt)));
+        let spelled = |t: &u32| self.vocabulary.token_bytes(TokenId(*t));
+        let drafter = params.speculate.then(|| {
+            let text: Vec<u8> = match &constraint {
+                Some(_) => prompt.iter().flat_map(spelled).copied().collect(),
+                None => Vec::new(), // only constrained names are guessed from words
+            };
+            Box::new(Drafter::new(&prompt, &text))
+        });
         self.seqs.push(Sequence {
             id,
             n_prompt: prompt.len(),

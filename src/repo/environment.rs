@@ -23,9 +23,12 @@ const PYTHON_ANSWER_BYTES_MAX: u64 = 1 << 20;
 const QUESTION: &str = "\
 import sys, json
 native = {}
-for name in '_abc _codecs _collections _functools _io _locale _operator _signal _socket _sre _ssl _stat \
-_string _struct _thread _tracemalloc _weakref atexit array binascii cmath errno fcntl gc grp itertools marshal \
-math mmap posix pwd resource select sys syslog termios time unicodedata zlib'.split():
+for name in '_abc _asyncio _bisect _blake2 _bz2 _codecs _collections _csv _datetime _decimal _elementtree _functools \
+_hashlib _heapq _io _json _locale _lzma _md5 _multiprocessing _opcode _operator _pickle _posixsubprocess _queue \
+_random _sha1 _sha2 _sha3 _sha256 _sha512 _signal _socket _sre _ssl _stat _statistics _string _struct _symtable \
+_thread _tracemalloc _typing _uuid _warnings _weakref _zoneinfo array atexit binascii cmath errno faulthandler \
+fcntl gc grp itertools marshal math mmap posix pwd pyexpat resource select sys syslog termios time unicodedata \
+zlib'.split():
     try:
         native[name] = dir(__import__(name))
     except Exception:

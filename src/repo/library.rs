@@ -29,6 +29,9 @@ struct State {
     modules: Vec<Arc<Module>>,
     by_name: FxHashMap<Name, Option<ModuleId>>,
     listings: FxHashMap<PathBuf, Arc<FxHashSet<String>>>,
+    /// Modules that import statements of the first `n_imported` files load.
+    imported: FxHashSet<Name>,
+    n_imported: usize,
 }
 
 pub(crate) struct Library {
@@ -145,8 +148,21 @@ impl Library {
         self.read().modules[index].clone()
     }
 
-    pub(crate) fn n_files(&self) -> usize {
-        self.read().files.len()
+    /// Does some import statement of a file read so far load this module?
+    pub(crate) fn imports(&self, module: Name) -> bool {
+        {
+            let state = self.read();
+            if state.n_imported == state.files.len() {
+                return state.imported.contains(&module);
+            }
+        }
+        let mut state = self.write();
+        let State { files, imported, n_imported, .. } = &mut *state;
+        for file in &files[*n_imported..] {
+            imported.extend(file.relations().imported.iter().copied());
+        }
+        *n_imported = files.len();
+        imported.contains(&module)
     }
 
     /// The module with a dotted name.
@@ -248,7 +264,12 @@ impl Library {
                 module.source = self.load(&package.join("__init__.py"), module, true);
             }
         }
-        if module.file().is_none() || (module.source.is_none() && !module.is_package) {
+        // Stubs of a newer Python may describe a package that is one file here.
+        let is_newer_stub =
+            origin == Origin::StandardLibrary && module.stub.is_some() && !has("__init__.py");
+        if module.file().is_none()
+            || (module.source.is_none() && (!module.is_package || is_newer_stub))
+        {
             let stub = format!("{name}.pyi");
             if module.stub.is_none() && listing.contains(&stub) {
                 module.stub = self.load(&dir.join(stub), module, false);
@@ -257,7 +278,7 @@ impl Library {
             let source = format!("{name}.py");
             if module.source.is_none() && listing.contains(&source) {
                 module.source = self.load(&dir.join(source), module, false);
-                module.is_package = false;
+                module.is_package &= is_newer_stub;
             }
         }
         let after = (module.stub, module.source, module.dirs.len());

@@ -206,6 +206,20 @@ impl Model {
         Ok(placed.map(|(i, output)| targets[i / n].completed(output, cuts[i / n])).collect())
     }
 
+    /// The tokens that the model is shown for a target.
+    ///
+    /// # Errors
+    /// As [`Model::complete`].
+    pub fn prompt(
+        &self,
+        target: &Target,
+        config: &CompleteConfig,
+    ) -> Result<Vec<u32>, RuntimeError> {
+        let (given, _) = target.split_lead();
+        let before = format!("{}{given}", &target.text[..target.range.start]);
+        Ok(self.file_prompt(&before, config)?.0)
+    }
+
     /// The request that writes at a target, and whether the top of the file was left out.
     fn work(&self, target: &Target, config: &CompleteConfig) -> Result<(Work, bool), RuntimeError> {
         let (given, healed) = target.split_lead();

@@ -3,9 +3,10 @@
 //! # Place
 //! Part of `cli`; the measurements themselves are in `bench`.
 
+use super::bench_guided;
 use crate::bench::completion::{
-    self, ALL, CacheHead, CacheWriter, Outcome as Answered, Position, Positions, Report, RunConfig,
-    Slice, Threshold,
+    self, ALL, CacheHead, CacheWriter, IndexSpeed, Outcome as Answered, Position, Positions,
+    Replay, ReplayConfig, Report, RunConfig, Slice, Threshold,
 };
 use crate::cli::Outcome;
 use crate::cli::env::Environment;
@@ -14,6 +15,16 @@ use crate::repo::{ProjectConfig, PythonChoice};
 use crate::runtime::{Repository, RuntimeError, ToolChoice};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
+
+/// Promised: at most this share of real names is forbidden.
+const FORBIDDEN_RATE_MAX: f64 = 0.003;
+/// Promised of projects with at least so many lines.
+const LINES_JUDGED_MIN: usize = 100_000;
+const LINES_PER_S_MIN: f64 = 200_000.0;
+const BYTES_PER_LINE_MAX: f64 = 1500.0;
+const CHANGE_MS_MAX: f64 = 20.0;
+/// Lines of the large tree.
+const MILLION: usize = 1_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
@@ -25,6 +36,8 @@ pub(in crate::cli) struct Args {
 enum What {
     /// Ask a completion tool at every identifier of a sample of real functions.
     Completion(CompletionArgs),
+    /// Write real functions with and without the guide, and predict real member accesses.
+    Guided(bench_guided::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,6 +72,18 @@ struct CompletionArgs {
     /// Write the numbers to this file, one row for each package and kind of position.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write so many functions of each package again, as a decoder would, and count forbidden names.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    replay: usize,
+    /// Write the counts of the replay to this file.
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    replay_csv: Option<PathBuf>,
+    /// Also measure how fast projects are analysed, up to a million lines.
+    #[arg(long)]
+    index: bool,
+    /// Write the speeds to this file.
+    #[arg(long, value_name = "FILE", requires = "index")]
+    index_csv: Option<PathBuf>,
     /// List this many positions whose name was not offered, those answered `closed` first.
     #[arg(long, value_name = "N", default_value_t = 0)]
     misses: usize,
@@ -67,6 +92,7 @@ struct CompletionArgs {
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     match &args.what {
         What::Completion(args) => completion(args, env),
+        What::Guided(args) => bench_guided::run(args, env),
     }
 }
 
@@ -84,8 +110,7 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
     print(&report_table(&report, peer.as_ref()))?;
     print(&misses(&positions, &outcomes, args.misses))?;
     if let Some(path) = &args.csv {
-        std::fs::write(path, report.to_csv())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write(path, &report.to_csv())?;
     }
     let mut bounds = Vec::new();
     if let Some(path) = &args.thresholds {
@@ -93,11 +118,138 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
             .with_context(|| format!("cannot read {}", path.display()))?;
         bounds = Threshold::read_csv(path, &csv)?;
     }
-    let missed = Threshold::check(&bounds, &report);
+    let mut missed: Vec<String> =
+        Threshold::check(&bounds, &report).into_iter().map(|m| m.0).collect();
+    if args.replay > 0 {
+        missed.extend(replay(args, env, &positions)?);
+    }
+    if args.index {
+        missed.extend(index(args, &positions)?);
+    }
     for missed in &missed {
-        message(&missed.0);
+        message(missed);
     }
     Ok(if missed.is_empty() { Outcome::Fine } else { Outcome::Negative })
+}
+
+/// The packages of the sample, in its order.
+fn packages(positions: &Positions) -> Vec<&str> {
+    let mut packages: Vec<&str> = Vec::new();
+    for position in &positions.positions {
+        if !packages.contains(&position.package.as_str()) {
+            packages.push(&position.package);
+        }
+    }
+    packages
+}
+
+/// Replay functions of every package; gives the promises that were not kept.
+fn replay(
+    args: &CompletionArgs,
+    env: &Environment,
+    positions: &Positions,
+) -> anyhow::Result<Vec<String>> {
+    let python = args.python.clone().or_else(|| env.python.clone());
+    let config =
+        ReplayConfig { functions_max: args.replay, call_ms_max: args.deadline_ms, seed: 1 };
+    let mut all = Replay { package: ALL.to_owned(), ..Replay::default() };
+    let mut replays = Vec::new();
+    for package in packages(positions) {
+        let mut repository = open(&args.projects.join(package), python.as_deref(), &args.tool)?;
+        let snapshot = repository.project.snapshot();
+        let replay = Replay::of(package, &snapshot, repository.tool.as_mut(), config);
+        all.add(&replay);
+        replays.push(replay);
+    }
+    replays.insert(0, all);
+    print("\nreal functions written again through the guide:\n")?;
+    print(&csv_table(&Replay::to_csv(&replays)))?;
+    for f in &replays[0].forbidden {
+        let path = f.path.strip_prefix(&args.projects).unwrap_or(&f.path);
+        print(&format!(
+            "{}:{}: {}[{}] in {}\n",
+            path.display(),
+            f.line,
+            f.before,
+            f.name,
+            f.symbol
+        ))?;
+    }
+    if let Some(path) = &args.replay_csv {
+        write(path, &Replay::to_csv(&replays))?;
+    }
+    let rate = replays[0].forbidden_rate();
+    let missed = (rate > FORBIDDEN_RATE_MAX).then(|| {
+        format!("replay: {rate:.5} of the places forbidden, at most {FORBIDDEN_RATE_MAX} wanted")
+    });
+    Ok(missed.into_iter().collect())
+}
+
+/// Measure the analysis of projects; gives the promises that were not kept.
+fn index(args: &CompletionArgs, positions: &Positions) -> anyhow::Result<Vec<String>> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let packages = packages(positions);
+    let mut speeds = Vec::new();
+    for package in &packages {
+        speeds.push(IndexSpeed::measure(package, &args.projects.join(package), 3)?);
+    }
+    let n_lines: usize = speeds.iter().map(|s| s.lines).sum();
+    for copy in 0..MILLION.div_ceil(n_lines.max(1)) {
+        for package in &packages {
+            let to = folder.path().join(format!("copy_{copy}"));
+            copy_sources(&args.projects.join(package), &to.join(package))?;
+        }
+    }
+    speeds.push(IndexSpeed::measure("copies of all", folder.path(), 1)?);
+    print("\nanalysis from nothing, one thread:\n")?;
+    print(&csv_table(&IndexSpeed::to_csv(&speeds)))?;
+    if let Some(path) = &args.index_csv {
+        write(path, &IndexSpeed::to_csv(&speeds))?;
+    }
+    let mut missed = Vec::new();
+    for s in speeds.iter().filter(|s| s.lines >= LINES_JUDGED_MIN) {
+        let change = s.change_ms.last().copied().unwrap_or(0.0);
+        let judged = [
+            (s.lines_per_s() >= LINES_PER_S_MIN, format!("{:.0} lines/s", s.lines_per_s())),
+            (
+                s.bytes_per_line() <= BYTES_PER_LINE_MAX,
+                format!("{:.0} bytes a line", s.bytes_per_line()),
+            ),
+            (change <= CHANGE_MS_MAX, format!("{change:.1} ms from a change to an answer")),
+        ];
+        let failed = judged.into_iter().filter(|(holds, _)| !holds);
+        missed.extend(failed.map(|(_, what)| format!("{}: {what}", s.what)));
+    }
+    Ok(missed)
+}
+
+fn copy_sources(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    let entries =
+        std::fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    for entry in entries.flatten() {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_sources(&path, &target)?;
+        } else if path.extension().is_some_and(|e| e == "py" || e == "pyi") {
+            std::fs::copy(&path, &target)
+                .with_context(|| format!("cannot copy {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// CSV as a table, numbers to the right.
+fn csv_table(csv: &str) -> String {
+    let mut lines = csv.lines().map(|l| l.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let head = lines.next().unwrap_or_default();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let right: Vec<usize> = (1..head.len()).collect();
+    table(&head, &lines.collect::<Vec<_>>(), &right)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The tool's answers: read from the file that keeps them, or asked for.
@@ -135,7 +287,7 @@ fn answers(
     let outcomes = completion::run(
         positions,
         &config,
-        |project| start(project, python.as_deref(), &args.tool),
+        |project| Ok(open(project, python.as_deref(), &args.tool)?.tool),
         |_, outcome| {
             if let Some(writer) = &mut writer
                 && let Err(error) = writer.add(outcome)
@@ -150,17 +302,17 @@ fn answers(
     }
 }
 
-/// A tool for one project.
-fn start(
+/// One project and its tool.
+fn open(
     project: &Path,
     python: Option<&Path>,
     tool: &ToolChoice,
-) -> Result<Box<dyn crate::base::CandidateSource>, RuntimeError> {
+) -> Result<Repository, RuntimeError> {
     let mut config = ProjectConfig::new(project);
     if let Some(python) = python {
         config.python = PythonChoice::Path(python.to_owned());
     }
-    Ok(Repository::open(config, tool)?.tool)
+    Repository::open(config, tool)
 }
 
 fn tool_name(tool: &ToolChoice) -> String {

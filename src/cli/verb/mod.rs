@@ -4,10 +4,15 @@
 //! Part of `cli`. Verbs share arguments and printing through `cli`, never through each other.
 
 pub(super) mod bench;
+pub(super) mod bench_guided;
 pub(super) mod candidates;
 pub(super) mod check;
 pub(super) mod complete;
+pub(super) mod definition;
 pub(super) mod generate;
+pub(super) mod index;
 pub(super) mod models;
 pub(super) mod profile;
 pub(super) mod pull;
+pub(super) mod query;
+pub(super) mod symbols;

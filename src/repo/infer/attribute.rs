@@ -317,6 +317,15 @@ impl World<'_> {
                 Ty::Descriptor(Descriptor::Property, inner) if !on_class => {
                     out.join(self.property_value(inner, receiver));
                 }
+                // Only `__set__`: what is read lies in the instance, under whatever name.
+                Ty::Instance { class, .. }
+                    if !on_class
+                        && !class.file.is_library()
+                        && self.class_defines(*class, Name::SET)
+                        && !self.class_defines(*class, Name::GET) =>
+                {
+                    out.unknown = true;
+                }
                 Ty::Instance { class, .. } if self.class_defines(*class, Name::GET) => {
                     let owner = match receiver {
                         Ty::Instance { class, args, .. } => {

@@ -529,8 +529,8 @@ impl World<'_> {
             let mut inner = Members::default();
             self.scope_members(&other, &mut inner, |_| true);
             self.star_members(&other, &mut inner, depth + 1);
-            if let Some((names, complete)) = self.all_names(&other, 0) {
-                for name in names {
+            if let Some(all) = self.all_names(&other, 0) {
+                for &name in &all.names {
                     let member = inner.names.get(&name).cloned();
                     let member = member.or_else(|| {
                         self.submodule(id, name)
@@ -541,7 +541,7 @@ impl World<'_> {
                         member.unwrap_or(Member { kind: MemberKind::Variable, site: None }),
                     );
                 }
-                if !complete {
+                if !all.complete {
                     out.set_open(|| Arc::from(format!("computed __all__ of {module}")));
                     for (name, member) in inner.names {
                         if !name.is_underscored() {

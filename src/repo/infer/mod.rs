@@ -39,7 +39,7 @@ pub(crate) use certain::{Callee, Constructor};
 pub(crate) use flow::{Role, enclosing_path};
 pub(crate) use members::{Member, MemberKind, Members};
 pub(crate) use relation::FileRelations;
-pub(crate) use ty::{ClassKey, Descriptor, Ty, TySet};
+pub(crate) use ty::{ClassKey, Ty, TySet};
 pub(crate) use world::{Env, Fragment, FrameKind, Tiers, World};
 
 /// Deepest chain of dependent questions.

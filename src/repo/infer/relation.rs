@@ -125,11 +125,10 @@ impl World<'_> {
 
     /// Does some import statement of the project, or of a library file read so far, load a module?
     pub(super) fn is_imported(&self, module: Name) -> bool {
-        if self.project_files().any(|f| f.relations().imported.contains(&module)) {
-            return true;
-        }
-        let n = self.library().n_files();
-        (0..n).any(|i| self.library().file(i).relations().imported.contains(&module))
+        self.rest_on(Tier::Project);
+        self.snapshot.imports(module)
+            || self.overlay.as_ref().is_some_and(|f| f.imports(module))
+            || self.library().imports(module)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::DEPTH_MAX;
 use super::class::{Mro, Own};
+use super::module::AllNames;
 use super::relation::Site;
 use super::ty::{ClassKey, Ty, TySet, Var};
 use crate::repo::file::{File, FileId, Module, ModuleId};
@@ -72,6 +73,7 @@ pub(crate) struct Caches {
     vars: FxHashMap<ClassKey, Arc<[Var]>>,
     pub(super) subclasses: FxHashMap<ClassKey, Arc<[ClassKey]>>,
     pub(super) sites: FxHashMap<FileId, Arc<[Site]>>,
+    all_names: FxHashMap<FileId, Arc<AllNames>>,
 }
 
 /// What an answer rests on, the least lasting last.
@@ -468,6 +470,25 @@ impl<'s> World<'s> {
             self.tiers.borrow_mut().at(tier).vars.insert(class, found.clone());
         }
         found
+    }
+
+    /// A file's `__all__`, read once. While it is being read it has no names (modules that list each
+    /// other's).
+    pub(super) fn kept_all_names(
+        &self,
+        file: FileId,
+        find: impl FnOnce() -> AllNames,
+    ) -> Option<Arc<AllNames>> {
+        let tier = Tier::of(file);
+        self.rest_on(tier);
+        if let Some(known) = self.tiers.borrow_mut().at(tier).all_names.get(&file) {
+            return Some(known.clone());
+        }
+        let open = Arc::new(AllNames { names: FxHashSet::default(), complete: false });
+        self.tiers.borrow_mut().at(tier).all_names.insert(file, open);
+        let found = Arc::new(find());
+        self.tiers.borrow_mut().at(tier).all_names.insert(file, found.clone());
+        Some(found)
     }
 
     pub(super) fn known_mro(&self, class: ClassKey) -> Option<Arc<Mro>> {

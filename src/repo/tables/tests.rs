@@ -1,0 +1,1 @@
+//! The tables of a small project, and statements about them.
