@@ -164,6 +164,9 @@ fn to_top_level(source: &GrammarSource) -> Result<TopLevelGrammar, ConstraintErr
             if patterns_expanded(schema) > EXPANDED_MAX {
                 return Err(too_large(REPEATS));
             }
+            if !has_short_lists(schema) {
+                return Err(too_large("a list of more than 10,000 entries"));
+            }
             let mut schema = match schema {
                 Value::Object(_) => schema.clone(),
                 // The options below need an object to stand in.
@@ -231,6 +234,17 @@ fn is_shallow(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| is_shallow(item, depth)),
         Value::Object(entries) => entries.values().all(|item| is_shallow(item, depth)),
+        _ => true,
+    }
+}
+
+/// Whether no list or object has more entries than a list of choices may have.
+fn has_short_lists(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.len() <= CHOICES_MAX && items.iter().all(has_short_lists),
+        Value::Object(entries) => {
+            entries.len() <= CHOICES_MAX && entries.values().all(has_short_lists)
+        }
         _ => true,
     }
 }

@@ -26,6 +26,7 @@ mod name;
 mod name_store;
 mod paper;
 mod place;
+mod reading;
 mod record;
 mod repetition;
 mod schema;

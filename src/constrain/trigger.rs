@@ -269,7 +269,10 @@ impl State {
             return None;
         }
         let typed = if self.lexer.in_word() { self.word.clone() } else { Typed::new() };
-        Some(Unasked { kind: PlaceKind::Trigger, offset: self.offset - typed.len(), typed })
+        Some(Unasked {
+            typed: typed.clone(),
+            ..Unasked::new(PlaceKind::Trigger, self.offset - typed.len())
+        })
     }
 
     fn is_constrained(&self) -> bool {
