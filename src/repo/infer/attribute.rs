@@ -340,6 +340,12 @@ impl World<'_> {
                         None => out.unknown = true,
                     }
                 }
+                // A descriptor that is only told of stores: what was stored is read.
+                Ty::Instance { class, .. }
+                    if !on_class && self.class_defines(*class, Name::SET) =>
+                {
+                    out.unknown = true;
+                }
                 other => out.add(other.clone()),
             }
         }
@@ -379,7 +385,8 @@ impl World<'_> {
                 continue;
             };
             let env = Env::new(file.clone(), store.scope);
-            let found = self.closed_over_vars(&self.store_value(&env, store));
+            let mut found = self.closed_over_vars(&self.store_value(&env, store));
+            found.unknown |= site.class.is_none();
             match &mut out {
                 Some(known) => known.join(found),
                 None => out = Some(found),
