@@ -3,6 +3,7 @@
 #   make demo      from nothing: build, fetch a model, write functions without and with the guide
 #   make test      all tests; make lint: format, lints, documentation
 #   make bench     measure against llama.cpp and check the promised numbers
+#   make bench-checker  the static checker against pylint: false alarms, recall, speed
 #   make docs      rewrite the generated parts of the documentation
 #   make goldens   rewrite the tiny models and their goldens with transformers
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
@@ -10,7 +11,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python lint docs bench goldens peers fuzz
+.PHONY: help demo build test test-rust test-python lint docs bench bench-checker goldens peers fuzz
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -52,6 +53,7 @@ lint: .venv/.stamp
 
 docs:
 	UPDATE_EXPECT=1 $(CARGO) test --locked --quiet --test tidy
+	UPDATE_EXPECT=1 $(CARGO) test --locked --quiet --lib the_documentation_lists
 
 fuzz:
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo "install cargo-fuzz: cargo install cargo-fuzz"; exit 2; }
@@ -66,6 +68,11 @@ bench: build peers
 	$(CARGO) build --release --locked --example measure
 	$(TETHER) pull smollm2
 	$(PYTHON) bench/run.py
+
+# Against pylint, on pinned packages; writes bench/runs/DATE-checker.
+bench-checker: build .venv-eval/.stamp
+	.venv-eval/bin/python scripts/eval/checker.py --tether $(TETHER) \
+	    --out bench/runs/$(shell date +%F)-checker
 
 peers: .venv-peers/.stamp
 
@@ -85,6 +92,11 @@ goldens: .venv-golden/.stamp
 	$(PYTHON) -m venv .venv-peers
 	CMAKE_ARGS="-DGGML_NATIVE=ON" .venv-peers/bin/python -m pip install $(PIP_FLAGS) \
 	    --no-binary llama_cpp_python -r $<
+	touch $@
+
+.venv-eval/.stamp: scripts/eval/requirements.txt
+	$(PYTHON) -m venv .venv-eval
+	.venv-eval/bin/python -m pip install $(PIP_FLAGS) -r $<
 	touch $@
 
 .venv-golden/.stamp: scripts/golden/requirements.txt

@@ -4,3 +4,4 @@ mod complete;
 mod fuzz;
 mod generate;
 mod program;
+mod repository;
