@@ -4,6 +4,7 @@
 #   make test      all tests; make lint: format, lints, documentation
 #   make bench     measure against llama.cpp and check the promised numbers
 #   make bench-checker  the static checker against pylint: false alarms, recall, speed
+#   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
 #   make docs      rewrite the generated parts of the documentation
 #   make goldens   rewrite the tiny models and their goldens with transformers
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
@@ -11,7 +12,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python lint docs bench bench-checker goldens peers fuzz
+.PHONY: help demo build test test-rust test-python lint docs bench bench-completion bench-jedi bench-checker \
+    goldens peers fuzz
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -74,6 +76,14 @@ bench-checker: build .venv-eval/.stamp
 	.venv-eval/bin/python scripts/eval/checker.py --tether $(TETHER) \
 	    --out bench/runs/$(shell date +%F)-checker
 
+bench-completion: build .cache/eval/positions.jsonl
+	$(TETHER) bench completion --python .venv-eval/bin/python --replay 60 --index \
+	    --thresholds bench/completion/thresholds.csv --out .cache/eval/native
+
+# Jedi at the same positions: half an hour. `bench completion --peer .cache/eval/jedi/answers.jsonl` sets ours beside it.
+bench-jedi: build .cache/eval/positions.jsonl
+	$(TETHER) bench completion --python .venv-eval/bin/python --tool jedi --out .cache/eval/jedi
+
 peers: .venv-peers/.stamp
 
 goldens: .venv-golden/.stamp
@@ -87,16 +97,19 @@ goldens: .venv-golden/.stamp
 	.venv/bin/python -m pip install $(PIP_FLAGS) -r $<
 	touch $@
 
+.venv-eval/.stamp: scripts/eval/requirements.txt
+	$(PYTHON) -m venv .venv-eval
+	.venv-eval/bin/python -m pip install $(PIP_FLAGS) -r $<
+	touch $@
+
+.cache/eval/positions.jsonl: scripts/eval/positions.py .venv-eval/.stamp
+	.venv-eval/bin/python $< --projects .cache/eval/projects --out $@
+
 # Built here and for this processor: a ready-made wheel would be a slower peer.
 .venv-peers/.stamp: scripts/peers/requirements.txt
 	$(PYTHON) -m venv .venv-peers
 	CMAKE_ARGS="-DGGML_NATIVE=ON" .venv-peers/bin/python -m pip install $(PIP_FLAGS) \
 	    --no-binary llama_cpp_python -r $<
-	touch $@
-
-.venv-eval/.stamp: scripts/eval/requirements.txt
-	$(PYTHON) -m venv .venv-eval
-	.venv-eval/bin/python -m pip install $(PIP_FLAGS) -r $<
 	touch $@
 
 .venv-golden/.stamp: scripts/golden/requirements.txt

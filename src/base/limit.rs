@@ -32,12 +32,25 @@ pub const STEP_ROWS_MAX: usize = 512;
 /// Sequences that run in one step.
 pub const STEP_SEQS_MAX: usize = 64;
 
+/// Samples of one request.
+pub const SAMPLES_MAX: usize = 64;
+/// Alternatives reported for one token.
+pub const LOGPROBS_MAX: usize = 100;
+/// Rows of one step that may be drafts, over all sequences.
+pub const DRAFT_ROWS_MAX: usize = 32;
+/// Widest beam over the names at one place.
+pub const BEAM_WIDTH_MAX: usize = 64;
+/// Longest draft of one sequence, in tokens.
+pub const DRAFT_TOKENS_MAX: usize = 10;
+
 /// Longest name a completion tool may offer, in bytes; longer ones are dropped and counted.
 pub const CANDIDATE_BYTES_MAX: usize = 1024;
 /// Most names of one answer that are used; past it the answer is no longer `Closed`.
 pub const CANDIDATES_MAX: usize = 50_000;
 /// Default deadline of one call of a completion tool, in milliseconds.
 pub const TOOL_CALL_MS_MAX: u64 = 500;
+/// Default time that all calls for one request may take together, in milliseconds.
+pub const TOOL_REQUEST_MS_MAX: u64 = 20_000;
 /// How long a completion tool may take to start, in milliseconds.
 pub const TOOL_START_MS_MAX: u64 = 20_000;
 /// How long after a missed deadline a tool may still work on that call before it is killed.
@@ -66,6 +79,13 @@ pub const JEDI_MEMORY_BYTES_MAX: u64 = 4 << 30;
 pub const LSP_DOCUMENTS_MAX: usize = 64;
 /// How long a language server may take to leave when asked to, in milliseconds.
 pub const LSP_SHUTDOWN_MS_MAX: u64 = 500;
+
+/// Grammars that are compiled at the same time.
+pub const GRAMMARS_COMPILING_MAX: usize = 2;
+/// Callers that wait for a grammar; past it a request is refused.
+pub const GRAMMARS_WAITING_MAX: usize = 64;
+/// Compiled grammars of one generation; two generations are kept.
+pub const GRAMMARS_KEPT_MAX: usize = 32;
 
 /// Largest Python file that is analysed, in bytes.
 pub const PYTHON_FILE_BYTES_MAX: u64 = 16 << 20;

@@ -9,6 +9,8 @@
 
 mod bars;
 mod env;
+mod grammar_args;
+mod guide_args;
 mod model_args;
 mod output;
 mod repo_args;

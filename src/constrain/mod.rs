@@ -28,6 +28,7 @@ mod paper;
 mod place;
 mod record;
 mod repetition;
+mod schema;
 mod skipped;
 mod token_tree;
 mod token_trie;

@@ -3,5 +3,7 @@
 mod complete;
 mod fuzz;
 mod generate;
+mod grammar;
+mod json_schema;
 mod program;
 mod repository;

@@ -3,6 +3,7 @@
 //! # Place
 //! Part of `cli`; the measurements themselves are in `bench`.
 
+use super::bench_guided;
 use crate::bench::completion::{
     self, ALL, CacheHead, CacheWriter, IndexSpeed, Outcome as Answered, Position, Positions,
     Replay, ReplayConfig, Report, RunConfig, Slice, Threshold,
@@ -35,6 +36,8 @@ pub(in crate::cli) struct Args {
 enum What {
     /// Ask a completion tool at every identifier of a sample of real functions.
     Completion(CompletionArgs),
+    /// Write real functions with and without the guide, and predict real member accesses.
+    Guided(bench_guided::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -52,12 +55,12 @@ struct CompletionArgs {
     #[arg(long, value_name = "TOOL", default_value = "native")]
     tool: ToolChoice,
     /// Only these packages (may be given several times).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["answers", "peer"])]
     package: Vec<String>,
     /// The longest wait for one answer.
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     deadline_ms: u64,
-    /// Keep each answer in this file; when it is there already, nobody is asked.
+    /// Use these answers, kept by an earlier run, instead of asking.
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// Answers of another tool for the same positions, to set ours against.
@@ -66,21 +69,15 @@ struct CompletionArgs {
     /// Bounds to check; one that is missed makes the exit code 1.
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
-    /// Write the numbers to this file, one row for each package and kind of position.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    /// Write the run to this folder: every answer, the tables as CSV, and what was run where.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Write so many functions of each package again, as a decoder would, and count forbidden names.
     #[arg(long, value_name = "N", default_value_t = 0)]
     replay: usize,
-    /// Write the counts of the replay to this file.
-    #[arg(long, value_name = "FILE", requires = "replay")]
-    replay_csv: Option<PathBuf>,
     /// Also measure how fast projects are analysed, up to a million lines.
     #[arg(long)]
     index: bool,
-    /// Write the speeds to this file.
-    #[arg(long, value_name = "FILE", requires = "index")]
-    index_csv: Option<PathBuf>,
     /// List this many positions whose name was not offered, those answered `closed` first.
     #[arg(long, value_name = "N", default_value_t = 0)]
     misses: usize,
@@ -89,6 +86,7 @@ struct CompletionArgs {
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     match &args.what {
         What::Completion(args) => completion(args, env),
+        What::Guided(args) => bench_guided::run(args, env),
     }
 }
 
@@ -105,9 +103,8 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
     };
     print(&report_table(&report, peer.as_ref()))?;
     print(&misses(&positions, &outcomes, args.misses))?;
-    if let Some(path) = &args.csv {
-        write(path, &report.to_csv())?;
-    }
+    args.write("completion.csv", &report.to_csv())?;
+    args.write("run.json", &format!("{:#}\n", evidence(args, &positions)))?;
     let mut bounds = Vec::new();
     if let Some(path) = &args.thresholds {
         let csv = std::fs::read_to_string(path)
@@ -171,9 +168,7 @@ fn replay(
             f.symbol
         ))?;
     }
-    if let Some(path) = &args.replay_csv {
-        write(path, &Replay::to_csv(&replays))?;
-    }
+    args.write("replay.csv", &Replay::to_csv(&replays))?;
     let rate = replays[0].forbidden_rate();
     let missed = (rate > FORBIDDEN_RATE_MAX).then(|| {
         format!("replay: {rate:.5} of the places forbidden, at most {FORBIDDEN_RATE_MAX} wanted")
@@ -199,9 +194,7 @@ fn index(args: &CompletionArgs, positions: &Positions) -> anyhow::Result<Vec<Str
     speeds.push(IndexSpeed::measure("copies of all", folder.path(), 1)?);
     print("\nanalysis from nothing, one thread:\n")?;
     print(&csv_table(&IndexSpeed::to_csv(&speeds)))?;
-    if let Some(path) = &args.index_csv {
-        write(path, &IndexSpeed::to_csv(&speeds))?;
-    }
+    args.write("index.csv", &IndexSpeed::to_csv(&speeds))?;
     let mut missed = Vec::new();
     for s in speeds.iter().filter(|s| s.lines >= LINES_JUDGED_MIN) {
         let change = s.change_ms.last().copied().unwrap_or(0.0);
@@ -244,8 +237,31 @@ fn csv_table(csv: &str) -> String {
     table(&head, &lines.collect::<Vec<_>>(), &right)
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+impl CompletionArgs {
+    /// Write a file of the run, when runs are to be kept.
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let Some(folder) = &self.out else {
+            return Ok(());
+        };
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// What was run, on what.
+fn evidence(args: &CompletionArgs, positions: &Positions) -> serde_json::Value {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+    serde_json::json!({
+        "tether": env!("CARGO_PKG_VERSION"),
+        "tool": tool_name(&args.tool),
+        "positions": positions.positions.len(),
+        "positions_sha256": positions.sha256,
+        "replayed_functions_per_package": args.replay,
+        "deadline_ms": args.deadline_ms,
+        "processor": processor.map(|(_, name)| name),
+        "threads": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+    })
 }
 
 /// The tool's answers: read from the file that keeps them, or asked for.
@@ -254,11 +270,11 @@ fn answers(
     env: &Environment,
     positions: &Positions,
 ) -> anyhow::Result<Vec<Answered>> {
-    if let Some(path) = args.answers.as_ref().filter(|p| p.is_file()) {
+    if let Some(path) = &args.answers {
         let (head, outcomes) = completion::read_cache(path, positions)?;
         anyhow::ensure!(
             outcomes.len() == positions.positions.len(),
-            "{} holds {} answers of {}; delete it to ask again",
+            "{} holds {} answers of {}: its run did not come to an end",
             path.display(),
             outcomes.len(),
             positions.positions.len()
@@ -266,14 +282,16 @@ fn answers(
         message(&format!("answers of {} {} from {}", head.tool, head.version, path.display()));
         return Ok(outcomes);
     }
-    let mut writer = match &args.answers {
-        Some(path) => {
+    let mut writer = match &args.out {
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
             let head = CacheHead {
                 tool: tool_name(&args.tool),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 positions_sha256: positions.sha256.clone(),
             };
-            Some(CacheWriter::create(path, &head)?)
+            Some(CacheWriter::create(&folder.join("answers.jsonl"), &head)?)
         }
         None => None,
     };

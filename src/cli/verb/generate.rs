@@ -5,10 +5,13 @@
 
 use crate::cli::Outcome;
 use crate::cli::env::Environment;
+use crate::cli::grammar_args::GrammarArgs;
 use crate::cli::model_args::ModelArgs;
 use crate::cli::output::{message, output_summary, print, print_json, timings_json};
 use crate::cli::sampling_args::SamplingArgs;
-use crate::runtime::Prompt;
+use crate::constrain::Constraint;
+use crate::engine::FinishReason;
+use crate::runtime::{Output, Prompt};
 use crate::tokenizer::Message;
 use anyhow::Context;
 use std::io::Read;
@@ -34,16 +37,21 @@ pub(in crate::cli) struct Args {
     #[arg(long, short = 'n', value_name = "N")]
     max_tokens: Option<usize>,
     /// Go on past the model's end-of-text tokens.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "form")]
     ignore_eos: bool,
     #[command(flatten)]
     sampling: SamplingArgs,
+    #[command(flatten)]
+    grammar: GrammarArgs,
     /// Print one JSON object when finished instead of text as it comes.
     #[arg(long)]
     json: bool,
 }
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
+    let reads_twice = args.grammar.reads_stdin() && args.prompt.as_deref() == Some("-");
+    anyhow::ensure!(!reads_twice, "standard input can be the prompt or the grammar, not both");
+    let source = args.grammar.source()?;
     let text = read_prompt(args)?;
     anyhow::ensure!(!text.is_empty(), "the prompt is empty; give some text to go on from");
     let prompt = if args.chat {
@@ -56,12 +64,18 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     params.ignore_eos = args.ignore_eos;
     params.validate()?;
     let mut model = args.model.load(env)?;
+    let grammar = source.map(|source| model.grammars().compile(&source)).transpose()?;
+    let must_finish = grammar.is_some();
     let mut printed = Ok(());
-    let output = model.generate(&prompt, params, &mut |text| {
+    let mut on_text = |text: &str| {
         if !args.json && printed.is_ok() {
             printed = print(text);
         }
-    })?;
+    };
+    let output = match grammar.map(|g| Box::new(g) as Box<dyn Constraint>) {
+        Some(grammar) => model.generate_constrained(&prompt, params, grammar, &mut on_text)?,
+        None => model.generate(&prompt, params, &mut on_text)?,
+    };
     printed?;
     if args.json {
         print_json(&serde_json::json!({
@@ -69,13 +83,31 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
             "prompt_tokens": output.n_prompt,
             "tokens": output.ids.len(),
             "finish_reason": output.reason.as_str(),
+            "problem": problem(&output),
             "timings": timings_json(&output.timings),
         }))?;
     } else {
         print("\n")?;
         message(&output_summary(&output));
     }
+    if let Some(problem) = problem(&output) {
+        message(&format!("the text is not finished: {problem}"));
+        return Ok(Outcome::Negative);
+    }
+    if must_finish && output.reason != FinishReason::Stop {
+        message("the text was cut before it was complete; allow more with --max-tokens");
+        return Ok(Outcome::Negative);
+    }
     Ok(Outcome::Fine)
+}
+
+/// What went wrong inside a request that ran.
+fn problem(output: &Output) -> Option<&str> {
+    match &output.reason {
+        FinishReason::DeadEnd { reason } => Some(reason),
+        FinishReason::Failed { problem } => Some(problem),
+        _ => None,
+    }
 }
 
 fn read_prompt(args: &Args) -> anyhow::Result<String> {
