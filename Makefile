@@ -3,6 +3,7 @@
 #   make demo      from nothing: build, fetch a model, write functions without and with the guide
 #   make test      all tests; make lint: format, lints, documentation
 #   make bench     measure against llama.cpp and check the promised numbers
+#   make bench-checker  the static checker against pylint: false alarms, recall, speed
 #   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
 #   make docs      rewrite the generated parts of the documentation
 #   make bench-guided      measure guided decoding against unguided, and against transformers with Jedi
@@ -12,7 +13,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python lint docs bench bench-completion bench-jedi goldens peers fuzz
+.PHONY: help demo build test test-rust test-python lint docs bench bench-completion bench-jedi bench-checker \
+    goldens peers fuzz
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -54,6 +56,7 @@ lint: .venv/.stamp
 
 docs:
 	UPDATE_EXPECT=1 $(CARGO) test --locked --quiet --test tidy
+	UPDATE_EXPECT=1 $(CARGO) test --locked --quiet --lib the_documentation_lists
 
 fuzz:
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo "install cargo-fuzz: cargo install cargo-fuzz"; exit 2; }
@@ -68,6 +71,11 @@ bench: build peers
 	$(CARGO) build --release --locked --example measure
 	$(TETHER) pull smollm2
 	$(PYTHON) bench/run.py
+
+# Against pylint, on pinned packages; writes bench/runs/DATE-checker.
+bench-checker: build .venv-eval/.stamp
+	.venv-eval/bin/python scripts/eval/checker.py --tether $(TETHER) \
+	    --out bench/runs/$(shell date +%F)-checker
 
 bench-completion: build .cache/eval/positions.jsonl
 	$(TETHER) bench completion --python .venv-eval/bin/python --replay 60 --index \

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Longest chain of imports that is followed.
 const IMPORTS_MAX: u32 = 16;
+/// Stack that inference may use: a question can come from any thread.
+pub(crate) const STACK_BYTES_MAX: usize = 1 << 20;
 /// Most places of one name.
 const SITES_MAX: usize = 64;
 
@@ -53,7 +55,7 @@ impl Snapshot {
             path: path.to_path_buf(),
             reason: "it was not analysed".to_owned(),
         })?;
-        let world = World::new(self, None, None);
+        let world = World::new(self, None, None).within_stack(STACK_BYTES_MAX);
         let mut sites = at_offset(&world, file, offset as u32);
         sites.sort_unstable();
         sites.dedup();

@@ -6,3 +6,4 @@ mod generate;
 mod grammar;
 mod json_schema;
 mod program;
+mod repository;

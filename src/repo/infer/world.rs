@@ -347,6 +347,7 @@ impl<'s> World<'s> {
     pub(crate) fn renew(&self) {
         self.steps.set(0);
         self.truncated.set(false);
+        self.out_of_stack.set(false);
         self.resting_on.set(Tier::Library);
     }
 

@@ -8,7 +8,9 @@ use super::error::TableError;
 use super::schema::TABLES;
 use crate::repo::file::{File, FileId};
 use crate::repo::infer::{Env, Known, Ty, World};
-use crate::repo::locate::{Site, attribute_sites, attribute_span, name_sites, symbol};
+use crate::repo::locate::{
+    STACK_BYTES_MAX, Site, attribute_sites, attribute_span, name_sites, symbol,
+};
 use crate::repo::name::Name;
 use crate::repo::outline::{Definition, DefinitionKind, Outline, outline};
 use crate::repo::project::Snapshot;
@@ -148,7 +150,7 @@ impl<'c, 's> Filler<'c, 's> {
     ) -> Result<(), TableError> {
         let outlines = std::mem::take(&mut self.outlines);
         let n = outlines.len();
-        let mut known = Known::default();
+        let mut tiers = Known::default();
         let mut modules: FxHashSet<Name> = FxHashSet::default();
         for (done, (file, outline)) in outlines.iter().enumerate() {
             self.file(file)?;
@@ -158,13 +160,15 @@ impl<'c, 's> Filler<'c, 's> {
                 self.module(file)?;
             }
             self.errors(file)?;
-            let world = World::new(self.snapshot, None, None).resume(None, known);
+            let world = World::new(self.snapshot, None, None)
+                .resume(None, tiers)
+                .within_stack(STACK_BYTES_MAX);
             self.bases(&world, file, outline)?;
             self.imports(&world, file)?;
             if references == References::Resolved {
                 self.references(&world, file, outline)?;
             }
-            known = world.into_known();
+            tiers = world.into_known();
             each(done + 1, n);
         }
         Ok(())
