@@ -122,6 +122,9 @@ fn every_policy_writes_names_that_exist_and_says_how_likely_they_were() {
             assert_eq!(event["answer"], "closed", "{json}");
             if let Some(name) = event["name"].as_str() {
                 assert!(names.iter().any(|n| n["name"] == name), "{policy}: {name}");
+                let chance = |key: &str| event[key].as_f64().expect("explained");
+                assert!(chance("logprob") <= chance("logprob_allowed") + 1e-6, "{event}");
+                assert!(chance("logprob_allowed") <= 1e-6, "{event}");
                 n_names += 1;
                 chosen.insert(format!("{policy} {name}"));
             }
