@@ -3,7 +3,7 @@
 //! # Place
 //! Test code.
 
-use super::{cases, check};
+use super::check;
 
 const Z: &str = "class Z:\n    def zap(self): ...\n";
 
@@ -146,5 +146,15 @@ mod stubs {
             "import lib\ndef f(k: lib.K):\n    return k.█\n#- lib.pyi\nclass K:\n    one: int\n    def __setattr__(self, name: str, value: object) -> None: ...\n#- lib.py\n", "+one open";
         a_package_that_takes_its_module_by_another_name:
             "import pk\npk.path.█\n#- pk/__init__.py\nfrom . import path as _path\npath = _path\n#- pk/path.py\ndef join(): ...\n", "+join";
+    }
+}
+
+mod set_in_the_function {
+    use super::*;
+    cases! {
+        an_attribute_set_in_the_function_being_written:
+            "class C:\n    one = 1\ndef f():\n    c = C()\n    c.extra = 2\n    return c.█\n", "+one +extra";
+        an_attribute_set_on_a_parameter_of_the_function_being_written:
+            "class C:\n    one = 1\ndef f(c: C):\n    c.extra = 2\n    print(c.█", "+one +extra";
     }
 }
