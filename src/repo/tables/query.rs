@@ -96,7 +96,7 @@ fn ask(connection: &Connection, sql: &str, limits: QueryLimits) -> Result<Rows, 
     if !matches!(batch.next(), Ok(None)) {
         return Err(refused("there is more than one"));
     }
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut out = Rows { columns, ..Rows::default() };
     let n_columns = out.columns.len();
     let mut rows = statement.query([]).map_err(error)?;
