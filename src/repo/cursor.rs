@@ -81,7 +81,8 @@ impl Place<'_> {
         // Annotations and defaults are read where the function stands, which has no parameters yet.
         while let ScopeKind::Function(func) = self.file.scopes.scope(scope).kind
             && let node = self.file.ast.function(func)
-            && (self.start as u32) < node.header_end
+            && ((self.start as u32) < node.header_end
+                || (node.body.is_empty() && self.start as u32 == node.header_end))
             && node.type_params.is_empty()
             && let Some(parent) = self.file.scopes.scope(scope).parent
         {

@@ -93,7 +93,7 @@ mod attributes_from_elsewhere {
         set_on_a_value_of_unknown_class:
             "class G:\n    one = 1\ndef freeze(g):\n    g.frozen = True\ndef f(g: G):\n    return g.█\n", "+one +frozen";
         a_descriptor_that_only_hears_of_stores:
-            "class Reset:\n    def __set__(self, obj, value): ...\nclass G:\n    adj = Reset()\ndef f(g: G):\n    return g.adj.█\n", "open";
+            "class Reset:\n    def __set__(self, obj, value): ...\nclass G:\n    adj = Reset()\ndef f(g: G):\n    return g.adj.█\n", "unknown";
         super_in_a_class_without_bases_is_made_to_be_mixed_in:
             "class Mixin:\n    def draw(self):\n        return super().█\n", "open";
         super_with_a_subclass_of_unknown_bases:
