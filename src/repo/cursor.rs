@@ -12,7 +12,7 @@ use super::file::{File, FileId};
 use super::infer::{Env, Member, MemberKind, Members, Ty, World};
 use super::library::is_identifier;
 use super::name::Name;
-use super::scope::{BindKind, ScopeId, ScopeKind};
+use super::scope::{BindKind, Binding, ScopeId, ScopeKind};
 use super::session::Moved;
 use super::syntax::*;
 use crate::base::limit::{CANDIDATE_BYTES_MAX, CANDIDATES_MAX};
@@ -81,7 +81,8 @@ impl Place<'_> {
         // Annotations and defaults are read where the function stands, which has no parameters yet.
         while let ScopeKind::Function(func) = self.file.scopes.scope(scope).kind
             && let node = self.file.ast.function(func)
-            && (self.start as u32) < node.header_end
+            && ((self.start as u32) < node.header_end
+                || (node.body.is_empty() && self.start as u32 == node.header_end))
             && node.type_params.is_empty()
             && let Some(parent) = self.file.scopes.scope(scope).parent
         {
@@ -307,99 +308,17 @@ impl Place<'_> {
     /// Names in scope, nearest first; keyword names where an argument begins.
     fn name(&self, cursor: &Cursor) -> Candidates {
         let env = self.env(cursor);
-        let mut found: FxHashMap<Name, Candidate> = FxHashMap::default();
-        let mut offer =
-            |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
-                if self.fits(name) {
-                    found.entry(name).or_insert_with(|| {
-                        let mut candidate = Candidate::new(name.as_str(), kind, origin);
-                        candidate.defined_at = at;
-                        candidate
-                    });
-                }
-            };
-        let ast = &self.file.ast;
-        for frame in cursor.frames.iter().rev() {
-            match frame {
-                ExprFrame::Comp { clauses } => {
-                    for clause in clauses {
-                        each_target_name(ast, clause.target, &mut |name, pos| {
-                            offer(
-                                name,
-                                CandidateKind::Variable,
-                                Origin::Local,
-                                Some(self.site(&self.file, pos)),
-                            );
-                        });
-                    }
-                }
-                ExprFrame::Lambda { params } => {
-                    for p in ast.params(*params) {
-                        offer(
-                            p.name,
-                            CandidateKind::Parameter,
-                            Origin::Local,
-                            Some(self.site(&self.file, p.start)),
-                        );
-                    }
-                }
-            }
-        }
-        let mut file = self.file.clone();
-        let mut at = Some(env.scope);
-        let mut innermost = true;
-        while let Some(id) = at {
-            let scope = file.scopes.scope(id);
-            let is_class = matches!(scope.kind, ScopeKind::Class(_));
-            let is_part = id == ScopeId::MODULE && file.parent.is_some();
-            if (!is_class || innermost) && !is_part {
-                let origin = if matches!(scope.kind, ScopeKind::Function(_)) {
-                    Origin::Local
-                } else {
-                    Origin::Project
-                };
-                let all = file.scopes.all(id);
-                let mut i = 0;
-                while i < all.len() {
-                    let name = all[i].name;
-                    let len = all[i..].partition_point(|b| b.name == name);
-                    let bindings = &all[i..i + len];
-                    i += len;
-                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
-                    {
-                        continue;
-                    }
-                    let b = bindings
-                        .iter()
-                        .rfind(|b| !matches!(b.kind, BindKind::Deleted))
-                        .unwrap_or(&bindings[0]);
-                    let kind = match b.kind {
-                        BindKind::Param { .. } => CandidateKind::Parameter,
-                        BindKind::Function(_) => CandidateKind::Function,
-                        BindKind::Class(_) => CandidateKind::Class,
-                        BindKind::Import { .. } => CandidateKind::Module,
-                        _ => CandidateKind::Variable,
-                    };
-                    offer(name, kind, origin, Some(self.site(&file, b.pos)));
-                }
-            }
-            innermost = false;
-            at = scope.parent;
-            if at.is_none()
-                && let Some((outer, scope)) = file.parent
-            {
-                file = self.world.file(outer);
-                at = Some(scope);
-            }
-        }
+        let mut found = Found { place: self, names: FxHashMap::default() };
+        self.names_of_frames(cursor, &mut found);
+        let file = self.names_of_scopes(&env, &mut found);
         let mut stars = Members::default();
         self.world.star_members(&file, &mut stars, 0);
         for (name, member) in stars.names {
             let candidate = self.candidate(name, &member);
-            offer(name, candidate.kind, candidate.origin, candidate.defined_at);
+            found.offer(name, candidate.kind, candidate.origin, candidate.defined_at);
         }
         for name in [Name::NAME_ATTR, Name::FILE_ATTR, Name::DOC] {
-            offer(name, CandidateKind::Variable, Origin::Project, None);
+            found.offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
         self.world.module_members(self.world.library().builtins(), &mut builtins);
@@ -410,8 +329,9 @@ impl Place<'_> {
                 continue; // Type variables and attributes of the module, not names in scope.
             }
             let candidate = self.candidate(name, &member);
-            offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
+            found.offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
         }
+        let mut found = found.names;
         if let Some(call) = &cursor.call
             && call.at_argument_start
         {
@@ -436,6 +356,94 @@ impl Place<'_> {
             start_byte: self.start,
             reason: Some(Arc::from("keywords and new names may stand here")),
         })
+    }
+
+    /// Names that comprehensions and lambdas around the cursor bind.
+    fn names_of_frames(&self, cursor: &Cursor, found: &mut Found<'_>) {
+        let ast = &self.file.ast;
+        let here = |pos| Some(self.site(&self.file, pos));
+        for frame in cursor.frames.iter().rev() {
+            match frame {
+                ExprFrame::Comp { clauses } => {
+                    for clause in clauses {
+                        each_target_name(ast, clause.target, &mut |name, pos| {
+                            found.offer(name, CandidateKind::Variable, Origin::Local, here(pos));
+                        });
+                    }
+                }
+                ExprFrame::Lambda { params } => {
+                    for p in ast.params(*params) {
+                        let kind = CandidateKind::Parameter;
+                        found.offer(p.name, kind, Origin::Local, here(p.start));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Names of the scopes around the cursor; gives the file of the outermost.
+    fn names_of_scopes(&self, env: &Env, found: &mut Found<'_>) -> Arc<File> {
+        let mut file = self.file.clone();
+        let mut at = Some(env.scope);
+        let mut innermost = true;
+        while let Some(id) = at {
+            let scope = file.scopes.scope(id);
+            let is_class = matches!(scope.kind, ScopeKind::Class(_));
+            let is_part = id == ScopeId::MODULE && file.parent.is_some();
+            if (!is_class || innermost) && !is_part {
+                let is_function = matches!(scope.kind, ScopeKind::Function(_));
+                let origin = if is_function { Origin::Local } else { Origin::Project };
+                for bindings in file.scopes.all(id).chunk_by(|a, b| a.name == b.name) {
+                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
+                    {
+                        continue;
+                    }
+                    let is_there = |b: &&Binding| !matches!(b.kind, BindKind::Deleted);
+                    let b = bindings.iter().rfind(is_there).unwrap_or(&bindings[0]);
+                    let kind = match b.kind {
+                        BindKind::Param { .. } => CandidateKind::Parameter,
+                        BindKind::Function(_) => CandidateKind::Function,
+                        BindKind::Class(_) => CandidateKind::Class,
+                        BindKind::Import { .. } => CandidateKind::Module,
+                        _ => CandidateKind::Variable,
+                    };
+                    found.offer(b.name, kind, origin, Some(self.site(&file, b.pos)));
+                }
+            }
+            innermost = false;
+            at = scope.parent;
+            if at.is_none()
+                && let Some((outer, scope)) = file.parent
+            {
+                file = self.world.file(outer);
+                at = Some(scope);
+            }
+        }
+        file
+    }
+}
+
+/// Names found so far, the nearest of each.
+struct Found<'p> {
+    place: &'p Place<'p>,
+    names: FxHashMap<Name, Candidate>,
+}
+
+impl Found<'_> {
+    fn offer(
+        &mut self,
+        name: Name,
+        kind: CandidateKind,
+        origin: Origin,
+        at: Option<DefinitionSite>,
+    ) {
+        if self.place.fits(name) {
+            self.names.entry(name).or_insert_with(|| {
+                let mut candidate = Candidate::new(name.as_str(), kind, origin);
+                candidate.defined_at = at;
+                candidate
+            });
+        }
     }
 }
 

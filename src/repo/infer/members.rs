@@ -178,13 +178,13 @@ impl World<'_> {
         if class.file.is_library() {
             return;
         }
-        for site in self.sites_of(class).iter() {
-            let file = self.file(site.file);
-            let pos = file.scopes.outside_stores().get(site.index as usize).map_or(0, |s| s.pos);
-            out.add(
-                site.name,
-                Member { kind: MemberKind::Attribute, site: Some((site.file, pos)) },
-            );
+        let mut found: Vec<(Name, FileId, u32)> = Vec::new();
+        let is_new = |name: Name| !out.names.contains_key(&name);
+        self.each_store(class, &is_new, &mut |file, store, _| {
+            found.push((store.name, file.id, store.pos));
+        });
+        for (name, file, pos) in found {
+            out.add(name, Member { kind: MemberKind::Attribute, site: Some((file, pos)) });
         }
     }
 
