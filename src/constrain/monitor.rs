@@ -40,6 +40,9 @@ pub struct MonitorLevels {
 }
 
 impl MonitorLevels {
+    /// After dots only.
+    pub const MEMBERS: Self = Self { members: true, imports: false, calls: false, names: false };
+
     pub(super) fn includes(self, kind: PlaceKind) -> bool {
         match kind {
             PlaceKind::Member => self.members,

@@ -10,8 +10,8 @@
 //!   quicker than waking a thread.
 
 use super::drive::Surroundings;
-use crate::base::{Answer, CandidateSource, Candidates, Query, SeqId, limit};
-use crate::constrain::AskAt;
+use crate::base::{Answer, CandidateSource, Candidates, NameRole, Query, SeqId, limit};
+use crate::constrain::{AskAt, PlaceKind};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
@@ -42,7 +42,19 @@ struct Question {
     path: PathBuf,
     text: String,
     offset: usize,
+    role: NameRole,
     call: Duration,
+}
+
+/// What the tool is to know of a place.
+fn role(kind: PlaceKind) -> NameRole {
+    match kind {
+        PlaceKind::Keyword => NameRole::Argument,
+        PlaceKind::Name => NameRole::Read,
+        PlaceKind::Member | PlaceKind::Module | PlaceKind::ImportedName | PlaceKind::Trigger => {
+            NameRole::Any
+        }
+    }
 }
 
 /// What came of it.
@@ -135,14 +147,15 @@ impl<'a> Asker<'a> {
         let offset = text.len();
         text.push_str(&file.after);
         let mut hasher = FxHasher::default();
-        (&file.path, &text, offset).hash(&mut hasher);
+        let role = role(at.kind);
+        (&file.path, &text, offset, role).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(known) = self.known.get(&key) {
             self.ready.push(at_once(known.clone()));
             return;
         }
-        let question =
-            Question { seq, path: file.path.clone(), text, offset, call: times.call.min(left) };
+        let call = times.call.min(left);
+        let question = Question { seq, path: file.path.clone(), text, offset, role, call };
         self.keys.insert(seq, key);
         match &mut self.line {
             Line::Nobody => {}
@@ -190,9 +203,9 @@ impl<'a> Asker<'a> {
 fn answer(tool: &mut dyn CandidateSource, question: &Question) -> Answered {
     let asked = Instant::now();
     let deadline = asked + question.call;
-    let Question { seq, path, text, offset, .. } = question;
+    let Question { seq, path, text, offset, role, .. } = question;
     let query = Query { path, text, offset: *offset, deadline };
-    let mut candidates = tool.candidates(&query);
+    let mut candidates = tool.candidates_for(&query, *role);
     if candidates.answer == Answer::Closed && Instant::now() > deadline {
         candidates = Candidates::timed_out(*offset);
     }

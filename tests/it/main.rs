@@ -5,4 +5,5 @@ mod fuzz;
 mod generate;
 mod grammar;
 mod json_schema;
+mod paper;
 mod program;
