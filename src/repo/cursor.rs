@@ -16,7 +16,7 @@ use super::scope::{BindKind, Binding, ScopeId, ScopeKind};
 use super::session::Moved;
 use super::syntax::*;
 use crate::base::limit::{CANDIDATE_BYTES_MAX, CANDIDATES_MAX};
-use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, Origin};
+use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, NameRole, Origin};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -31,6 +31,22 @@ pub fn name_start(text: &str, offset: usize) -> usize {
         .map_or(offset.min(text.len()), |(i, _)| i)
 }
 
+/// Names that every module, class body or method has without binding them.
+const IMPLICIT_NAMES: [&str; 12] = [
+    "__builtins__",
+    "__cached__",
+    "__loader__",
+    "__package__",
+    "__path__",
+    "__spec__",
+    "__annotations__",
+    "__class__",
+    "__module__",
+    "__qualname__",
+    "__dict__",
+    "_",
+];
+
 pub(super) struct Place<'w> {
     pub(super) world: &'w World<'w>,
     /// The file or the function that holds the cursor.
@@ -38,6 +54,7 @@ pub(super) struct Place<'w> {
     pub(super) start: usize,
     pub(super) typed: &'w str,
     pub(super) moved: Option<Moved>,
+    pub(super) role: NameRole,
 }
 
 impl Place<'_> {
@@ -51,7 +68,10 @@ impl Place<'_> {
             CursorSite::Member { value, at_statement_start } => {
                 self.member(&cursor, value, at_statement_start)
             }
-            CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
+            CursorSite::Name { .. } | CursorSite::Pattern => match self.role {
+                NameRole::Argument => self.argument(&cursor),
+                NameRole::Any | NameRole::Read => self.name(&cursor),
+            },
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
             CursorSite::FromModule { level, dotted } => self.modules_below(level, dotted),
             CursorSite::FromName { level, module } => {
@@ -317,7 +337,12 @@ impl Place<'_> {
             let candidate = self.candidate(name, &member);
             found.offer(name, candidate.kind, candidate.origin, candidate.defined_at);
         }
-        for name in [Name::NAME_ATTR, Name::FILE_ATTR, Name::DOC] {
+        let implicit: &[&str] = match self.role {
+            NameRole::Read => &IMPLICIT_NAMES,
+            NameRole::Any | NameRole::Argument => &[],
+        };
+        let implicit = implicit.iter().map(|name| Name::new(name));
+        for name in implicit.chain([Name::NAME_ATTR, Name::FILE_ATTR, Name::DOC]) {
             found.offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
@@ -334,6 +359,7 @@ impl Place<'_> {
         let mut found = found.names;
         if let Some(call) = &cursor.call
             && call.at_argument_start
+            && self.role == NameRole::Any
         {
             for (name, origin) in self.world.keyword_names(&env, call.func, &call.args) {
                 if self.fits(name) {
@@ -350,12 +376,45 @@ impl Place<'_> {
         }
         let mut names: Vec<Candidate> = found.into_values().collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        self.limited(Candidates {
-            answer: Answer::Open,
-            names,
-            start_byte: self.start,
-            reason: Some(Arc::from("keywords and new names may stand here")),
-        })
+        let reason = match self.role {
+            NameRole::Read if stars.open.is_some() => stars.open,
+            NameRole::Read if self.is_tried(&env, is_name_error) => {
+                Some(Arc::from("a missing name is caught here"))
+            }
+            NameRole::Read => None,
+            NameRole::Any | NameRole::Argument => {
+                Some(Arc::from("keywords and new names may stand here"))
+            }
+        };
+        let answer = if reason.is_none() { Answer::Closed } else { Answer::Open };
+        self.limited(Candidates { answer, names, start_byte: self.start, reason })
+    }
+
+    /// The keyword arguments of the call around the cursor.
+    fn argument(&self, cursor: &Cursor) -> Candidates {
+        let Some(call) = cursor.call.as_ref().filter(|c| c.at_argument_start) else {
+            return self.unknown("no argument begins here");
+        };
+        let env = self.env(cursor);
+        let is_closed = self.world.takes_only_named(&env, call.func);
+        let mut names: Vec<Candidate> = self
+            .world
+            .keyword_names(&env, call.func, &call.args)
+            .into_iter()
+            .filter(|(name, _)| self.fits(*name))
+            .map(|(name, origin)| Candidate::new(name.as_str(), CandidateKind::Keyword, origin))
+            .collect();
+        if self.world.is_late() {
+            return Candidates::timed_out(self.start);
+        }
+        names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let (answer, reason) = match (is_closed, names.is_empty()) {
+            (true, false) => (Answer::Closed, None),
+            (true, true) => return self.unknown("the call takes no more keyword arguments"),
+            (false, true) => return self.unknown("nothing is known about the call's arguments"),
+            (false, false) => (Answer::Open, Some(Arc::from("the call may take others"))),
+        };
+        self.limited(Candidates { answer, names, start_byte: self.start, reason })
     }
 
     /// Names that comprehensions and lambdas around the cursor bind.
@@ -394,7 +453,10 @@ impl Place<'_> {
                 let is_function = matches!(scope.kind, ScopeKind::Function(_));
                 let origin = if is_function { Origin::Local } else { Origin::Project };
                 for bindings in file.scopes.all(id).chunk_by(|a, b| a.name == b.name) {
-                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
+                    // What is bound further down may have been bound in an earlier round of a loop.
+                    let must_be_bound = innermost && self.role == NameRole::Any;
+                    if must_be_bound
+                        && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
                     {
                         continue;
                     }
@@ -449,6 +511,10 @@ impl Found<'_> {
 
 fn is_attribute_error(name: Name) -> bool {
     name == Name::ATTR_ERROR
+}
+
+fn is_name_error(name: Name) -> bool {
+    name == Name::NAME_ERROR
 }
 
 fn is_import_error(name: Name) -> bool {

@@ -10,8 +10,8 @@
 //!   quicker than waking a thread.
 
 use super::drive::Surroundings;
-use crate::base::{Answer, CandidateSource, Candidates, Query, SeqId, limit};
-use crate::constrain::AskAt;
+use crate::base::{Answer, CandidateSource, Candidates, NameRole, Query, SeqId, limit};
+use crate::constrain::{AskAt, PlaceKind};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +43,19 @@ struct Question {
     path: PathBuf,
     text: String,
     offset: usize,
+    role: NameRole,
     call: Duration,
+}
+
+/// What the tool is to know of a place.
+fn role(kind: PlaceKind) -> NameRole {
+    match kind {
+        PlaceKind::Keyword => NameRole::Argument,
+        PlaceKind::Name => NameRole::Read,
+        PlaceKind::Member | PlaceKind::Module | PlaceKind::ImportedName | PlaceKind::Trigger => {
+            NameRole::Any
+        }
+    }
 }
 
 /// What came of it.
@@ -136,14 +148,15 @@ impl<'a> Asker<'a> {
         let offset = text.len();
         text.push_str(&file.after);
         let mut hasher = FxHasher::default();
-        (&file.path, &text, offset).hash(&mut hasher);
+        let role = role(at.kind);
+        (&file.path, &text, offset, role).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(known) = self.known.get(&key) {
             self.ready.push(at_once(known.clone()));
             return;
         }
-        let question =
-            Question { seq, path: file.path.clone(), text, offset, call: times.call.min(left) };
+        let call = times.call.min(left);
+        let question = Question { seq, path: file.path.clone(), text, offset, role, call };
         self.keys.insert(seq, key);
         match &mut self.line {
             Line::Nobody => {}
@@ -191,10 +204,10 @@ impl<'a> Asker<'a> {
 fn answer(tool: &mut dyn CandidateSource, question: &Question) -> Answered {
     let asked = Instant::now();
     let deadline = asked + question.call;
-    let Question { seq, path, text, offset, .. } = question;
+    let Question { seq, path, text, offset, role, .. } = question;
     let query = Query { path, text, offset: *offset, deadline };
     // A panic in a tool costs an answer, not the run.
-    let mut candidates = catch_unwind(AssertUnwindSafe(|| tool.candidates(&query)))
+    let mut candidates = catch_unwind(AssertUnwindSafe(|| tool.candidates_for(&query, *role)))
         .unwrap_or_else(|_| Candidates::unknown(*offset, "the completion tool failed"));
     if candidates.answer == Answer::Closed && Instant::now() > deadline {
         candidates = Candidates::timed_out(*offset);

@@ -5,5 +5,6 @@ mod fuzz;
 mod generate;
 mod grammar;
 mod json_schema;
+mod paper;
 mod program;
 mod repository;

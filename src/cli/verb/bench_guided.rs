@@ -54,8 +54,7 @@ pub(in crate::cli) struct Args {
     out: Option<PathBuf>,
 }
 
-const MEMBERS: MonitorLevels =
-    MonitorLevels { members: true, imports: false, calls: false, names: false };
+const MEMBERS: MonitorLevels = MonitorLevels::MEMBERS;
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     let positions = Positions::read(&args.positions)?;
