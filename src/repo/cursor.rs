@@ -152,10 +152,32 @@ impl Place<'_> {
         if is_target && receiver.items.iter().any(takes_new_names) {
             members.set_open(|| Arc::from("an attribute may be assigned here"));
         }
+        if self.is_half_made(&env, value, &receiver) {
+            members.set_open(|| Arc::from("its constructor is being written"));
+        }
         if self.is_tried(&env, is_attribute_error) {
             members.set_open(|| Arc::from("a missing attribute is caught here"));
         }
         self.finish(members, |_| true)
+    }
+
+    /// Another instance of the class whose `__init__` is being written: what that is going to assign is
+    /// not known yet.
+    fn is_half_made(&self, env: &Env, value: ExprId, receiver: &super::infer::TySet) -> bool {
+        let start = self.start as u32;
+        let covers = |span: Span| span.start <= start && start <= span.end;
+        let in_init =
+            self.file.ast.functions.iter().any(|f| f.name == Name::INIT && covers(f.span));
+        let is_self =
+            matches!(self.file.ast.kind(value), ExprKind::Name(n) if n.as_str() == "self");
+        let Some(class) = self.class_around(env).filter(|_| in_init && !is_self) else {
+            return false;
+        };
+        let is_same = |ty: &Ty| match ty {
+            Ty::Instance { class: c, .. } => self.world.is_subclass(*c, class),
+            _ => false,
+        };
+        receiver.items.iter().any(is_same)
     }
 
     /// Is the cursor in the body of a `try` that catches such an error, or of a `with` that expects one?

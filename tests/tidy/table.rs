@@ -110,7 +110,7 @@ pub(crate) const LONG_FUNCTIONS: &[&str] = &[
     "src/repo/infer/narrow.rs::capture",
     "src/repo/layout.rs::walk",
     "src/repo/scope.rs::statement",
-    "src/repo/syntax/expression.rs::brace_display",
+    "src/repo/syntax/display.rs::brace_display",
     "src/repo/syntax/expression.rs::primary",
     "src/repo/syntax/lexer.rs::next",
 ];

@@ -90,25 +90,7 @@ impl World<'_> {
             }
             Ty::Class { class, .. } => self.class_members(*class, inside, out),
             Ty::Module(id) => self.module_members(*id, out),
-            Ty::Super { after, of, .. } => {
-                let mro = self.mro(*of);
-                let at = mro.entries.iter().position(|e| e.class == *after).map_or(0, |i| i + 1);
-                for entry in mro.entries.iter().skip(at) {
-                    self.own_members(entry.class, inside, true, out);
-                }
-                if let Some(open) = &mro.open {
-                    out.set_open(|| open.clone());
-                }
-                // The next class may be another one in a subclass that has more bases; a class without
-                // bases that calls `super()` is made for that.
-                let is_mixed = |sub: &ClassKey| {
-                    let sub = self.mro(*sub);
-                    sub.open.is_some() || sub.entries.len() > mro.entries.len() + 1
-                };
-                if self.is_root(*after) || self.subclasses(*after).iter().any(is_mixed) {
-                    out.set_open(|| Arc::from("super() in a class that may be mixed with others"));
-                }
-            }
+            Ty::Super { after, of, .. } => self.super_members(*after, *of, inside, out),
             Ty::Var(var) => {
                 let bound = self.var_bound(*var);
                 if bound.unknown || bound.items.is_empty() || bound.has_vars() {
@@ -144,6 +126,32 @@ impl World<'_> {
         }
         if let Ty::Descriptor(Descriptor::ClassMethod | Descriptor::StaticMethod, _) = ty {
             out.set_open(|| Arc::from("functions take any attribute"));
+        }
+    }
+
+    fn super_members(
+        &self,
+        after: ClassKey,
+        of: ClassKey,
+        inside: Option<ClassKey>,
+        out: &mut Members,
+    ) {
+        let mro = self.mro(of);
+        let at = mro.entries.iter().position(|e| e.class == after).map_or(0, |i| i + 1);
+        for entry in mro.entries.iter().skip(at) {
+            self.own_members(entry.class, inside, true, out);
+        }
+        if let Some(open) = &mro.open {
+            out.set_open(|| open.clone());
+        }
+        // The next class may be another one in a subclass that has more bases; a class without bases
+        // that calls `super()` is made for that.
+        let is_mixed = |sub: &ClassKey| {
+            let sub = self.mro(*sub);
+            sub.open.is_some() || sub.entries.len() > mro.entries.len() + 1
+        };
+        if self.is_root(after) || self.subclasses(after).iter().any(is_mixed) {
+            out.set_open(|| Arc::from("super() in a class that may be mixed with others"));
         }
     }
 

@@ -152,6 +152,8 @@ mod stubs {
 mod set_in_the_function {
     use super::*;
     cases! {
+        another_instance_of_the_class_whose_constructor_is_being_written:
+            "class Node:\n    def __init__(self, parent: 'Node'):\n        x = parent.█\n    def up(self): ...\n", "+up open";
         an_attribute_set_in_the_function_being_written:
             "class C:\n    one = 1\ndef f():\n    c = C()\n    c.extra = 2\n    return c.█\n", "+one +extra";
         an_attribute_set_on_a_parameter_of_the_function_being_written:
