@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The tokens a model would write for some bytes; they spell exactly those bytes, or there are none.
-pub type Encode = Arc<dyn Fn(&[u8]) -> Vec<TokenId> + Send + Sync>;
+pub type Encode = Arc<Encoder>;
+pub(super) type Encoder = dyn Fn(&[u8]) -> Vec<TokenId> + Send + Sync;
 
 /// What an engine needs to know beyond its model.
 #[derive(Clone, Copy, Debug)]
