@@ -27,6 +27,8 @@ pub const HUB_SILENCE_MS_MAX: u64 = 60_000;
 
 /// Tokens in one block of the key/value cache.
 pub const KV_BLOCK_TOKENS: usize = 32;
+/// Full contexts that a cache has room for unless its size is given.
+pub const KV_CONTEXTS_MAX: usize = 8;
 /// Rows (new tokens over all sequences) of one step.
 pub const STEP_ROWS_MAX: usize = 512;
 /// Sequences that run in one step.

@@ -5,6 +5,7 @@
 
 use super::bars;
 use super::env::Environment;
+use crate::base::limit;
 use crate::device::KvType;
 use crate::runtime::{DeviceChoice, LoadConfig, Model, ModelFiles};
 use std::num::NonZeroUsize;
@@ -46,9 +47,10 @@ enum Kv {
 }
 
 impl ModelArgs {
-    /// Load the model with a cache for one full context.
-    pub(super) fn load(&self, env: &Environment) -> anyhow::Result<Model> {
-        self.load_with(env, None)
+    /// Load the model for `n` texts after one prompt, with a cache for a full context of each.
+    pub(super) fn load_samples(&self, env: &Environment, n: usize) -> anyhow::Result<Model> {
+        let seqs_max = NonZeroUsize::new(n.min(limit::SAMPLES_MAX)).unwrap_or(NonZeroUsize::MIN);
+        self.load_seqs(env, None, seqs_max)
     }
 
     /// Load the model with a cache for `n_tokens`.

@@ -51,7 +51,7 @@ pub use monitor::{Monitor, MonitorLevels};
 pub use name::{NameAutomaton, NameSet, NameStart, NameState, NameStep};
 pub use name_store::NameStore;
 pub use paper::{Encode, PAPER_CONFIDENCE, PaperCache, PaperConfig, PaperGuide};
-pub use record::{GuideEvent, GuideStats, PlaceKind};
+pub use record::{Chance, GuideEvent, GuideStats, PlaceKind};
 pub use skipped::is_skipped;
 pub use token_tree::{TokenTree, TreeNode};
 pub use token_trie::TokenTrie;

@@ -21,8 +21,8 @@ use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
 use super::identifier::is_identifier_byte;
 use super::place::{Answered, Cursor, Followed, Place, ROLLBACK_TOKENS_MAX, Unasked, is_space};
 use super::{
-    ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore, PlaceKind,
-    PythonLexer, TokenMask,
+    Chance, ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore,
+    PlaceKind, PythonLexer, TokenMask,
 };
 
 /// At which places the monitor asks.
@@ -165,6 +165,9 @@ impl Monitor {
     fn follow(&self, bytes: &[u8], must_know: bool) -> Outcome {
         let supplied = self.state.attempt.as_ref().map_or(&[][..], |a| &a.supplied);
         let mut cursor = self.state.cursor.clone();
+        if let Place::Answered(answered) = &mut cursor.place {
+            answered.take_noted();
+        }
         let mut finished = Vec::new();
         let mut current = None;
         for (i, &byte) in bytes.iter().enumerate() {
@@ -478,6 +481,12 @@ impl Constraint for Monitor {
     fn note_wanted(&mut self, token: TokenId) {
         if let Place::Answered(answered) = &mut self.state.cursor.place {
             answered.note_wanted(token);
+        }
+    }
+
+    fn note_probability(&mut self, log_prob: f64, log_prob_allowed: f64) {
+        if let Place::Answered(answered) = &mut self.state.cursor.place {
+            answered.note_chance(Chance { log_prob, log_prob_allowed });
         }
     }
 

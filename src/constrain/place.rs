@@ -16,8 +16,8 @@ use super::constraint::DeadEnd;
 use super::identifier::{OPERAND_WORDS, is_identifier_byte, is_identifier_start, is_keyword};
 use super::monitor::MonitorLevels;
 use super::{
-    GuideEvent, NameAutomaton, NameSet, NameStart, NameState, NameStep, NameStore, PlaceKind,
-    PythonLexer,
+    Chance, GuideEvent, NameAutomaton, NameSet, NameStart, NameState, NameStep, NameStore,
+    PlaceKind, PythonLexer,
 };
 
 #[derive(Clone)]
@@ -60,6 +60,8 @@ pub(super) struct Answered {
     /// The names and what is typed of them, when the answer constrains.
     pub(super) names: Option<(Arc<NameAutomaton>, NameState)>,
     pub(super) typed: Typed,
+    /// Of the token that is about to be checked.
+    noted: Option<Chance>,
 }
 
 impl Cursor {
@@ -176,6 +178,7 @@ impl Answered {
             typed: place.typed.to_vec(),
             name: None,
             wanted: None,
+            chance: None,
             took,
         };
         let start = match place.kind {
@@ -193,7 +196,7 @@ impl Answered {
             let state = names.names().start();
             (names, state)
         });
-        Self { event: Arc::new(event), names: constraint, typed: Typed::new() }
+        Self { event: Arc::new(event), names: constraint, typed: Typed::new(), noted: None }
     }
 
     /// The model preferred a token that the names do not allow.
@@ -212,6 +215,20 @@ impl Answered {
         let normal: String = text.nfkc().collect();
         let names = self.names.as_ref();
         names.is_none_or(|(names, _)| names.names().fits(names.names().start(), normal.as_bytes()))
+    }
+
+    /// How likely the token is that is about to be checked.
+    pub(super) fn note_chance(&mut self, chance: Chance) {
+        self.noted = self.names.is_some().then_some(chance);
+    }
+
+    /// The token is followed: its chance belongs to the event now.
+    pub(super) fn take_noted(&mut self) {
+        if let Some(noted) = self.noted.take() {
+            let sum = Arc::make_mut(&mut self.event).chance.get_or_insert_default();
+            sum.log_prob += noted.log_prob;
+            sum.log_prob_allowed += noted.log_prob_allowed;
+        }
     }
 
     /// The bytes that must follow.

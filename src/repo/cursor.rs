@@ -12,7 +12,7 @@ use super::file::{File, FileId};
 use super::infer::{Env, Member, MemberKind, Members, Ty, World};
 use super::library::is_identifier;
 use super::name::Name;
-use super::scope::{BindKind, ScopeId, ScopeKind};
+use super::scope::{BindKind, Binding, ScopeId, ScopeKind};
 use super::session::Moved;
 use super::syntax::*;
 use crate::base::limit::{CANDIDATE_BYTES_MAX, CANDIDATES_MAX};
@@ -74,7 +74,9 @@ impl Place<'_> {
             },
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
             CursorSite::FromModule { level, dotted } => self.modules_below(level, dotted),
-            CursorSite::FromName { level, module } => self.names_of_module(level, module),
+            CursorSite::FromName { level, module } => {
+                self.names_of_module(&self.env(&cursor), level, module)
+            }
         }
     }
 
@@ -95,7 +97,17 @@ impl Place<'_> {
     }
 
     fn env(&self, cursor: &Cursor) -> Env {
-        let scope = self.file.scopes.at(self.start as u32);
+        let mut scope = self.file.scopes.at(self.start as u32);
+        // Annotations and defaults are read where the function stands, which has no parameters yet.
+        while let ScopeKind::Function(func) = self.file.scopes.scope(scope).kind
+            && let node = self.file.ast.function(func)
+            && ((self.start as u32) < node.header_end
+                || (node.body.is_empty() && self.start as u32 == node.header_end))
+            && node.type_params.is_empty()
+            && let Some(parent) = self.file.scopes.scope(scope).parent
+        {
+            scope = parent;
+        }
         let mut env = Env::new(self.file.clone(), scope);
         for frame in &cursor.frames {
             env = env.with_expr_frame(frame);
@@ -140,44 +152,55 @@ impl Place<'_> {
         if is_target && receiver.items.iter().any(takes_new_names) {
             members.set_open(|| Arc::from("an attribute may be assigned here"));
         }
-        if self.is_tried(&env, &[Name::ATTR_ERROR, Name::EXCEPTION]) {
+        if self.is_tried(&env, is_attribute_error) {
             members.set_open(|| Arc::from("a missing attribute is caught here"));
         }
         self.finish(members, |_| true)
     }
 
-    /// Is the cursor in the body of a `try` that catches one of these exceptions?
-    fn is_tried(&self, env: &Env, caught: &[Name]) -> bool {
+    /// Is the cursor in the body of a `try` that catches such an error, or of a `with` that expects one?
+    fn is_tried(&self, env: &Env, catches: fn(Name) -> bool) -> bool {
         let ast = &self.file.ast;
         let path = super::infer::enclosing_path(
             ast,
             self.file.scopes.scope(env.scope).body,
             self.start as u32,
         );
+        let is_caught = |expr: ExprId| {
+            let names = match ast.kind(expr) {
+                ExprKind::Tuple { items } => ast.list(items).to_vec(),
+                _ => vec![expr],
+            };
+            names.iter().any(|n| match ast.kind(*n) {
+                ExprKind::Name(name) | ExprKind::Attribute { name, .. } => {
+                    catches(name) || name == Name::EXCEPTION
+                }
+                _ => false,
+            })
+        };
         path.windows(2).any(|pair| {
             let [outer, inner] = pair else { return false };
             let Some(&stmt) = ast.block(outer.block).get(outer.index) else {
                 return false;
             };
-            let (StmtKind::Try { node }, super::infer::Role::Try) =
-                (ast.stmt(stmt).kind, inner.role)
-            else {
-                return false;
-            };
-            ast.handlers[ast.tries[node as usize].handlers.range()].iter().any(|h| {
-                match h.kind.some() {
-                    None => true,
-                    Some(kind) => {
-                        let names = match ast.kind(kind) {
-                            ExprKind::Tuple { items } => ast.list(items),
-                            _ => std::slice::from_ref(&h.kind),
-                        };
-                        names.iter().any(|n| {
-                            matches!(ast.kind(*n), ExprKind::Name(name) if caught.contains(&name))
-                        })
-                    }
+            match (ast.stmt(stmt).kind, inner.role) {
+                (StmtKind::Try { node }, super::infer::Role::Try) => {
+                    let handlers = ast.tries[node as usize].handlers;
+                    ast.handlers[handlers.range()]
+                        .iter()
+                        .any(|h| h.kind.some().is_none_or(is_caught))
                 }
-            })
+                // `with pytest.raises(AttributeError):`, `with suppress(ImportError):`
+                (StmtKind::With { items, .. }, super::infer::Role::With) => {
+                    ast.with_items[items.range()].iter().any(|item| match ast.kind(item.value) {
+                        ExprKind::Call { args, .. } => {
+                            ast.args(args).first().is_some_and(|a| is_caught(a.value))
+                        }
+                        _ => false,
+                    })
+                }
+                _ => false,
+            }
         })
     }
 
@@ -249,10 +272,11 @@ impl Place<'_> {
             members.set_open(|| Arc::from("modules may be installed elsewhere"));
             return self.finish(members, |_| true);
         }
-        self.submodules(dotted)
+        self.submodules(dotted, false)
     }
 
-    fn submodules(&self, dotted: Name) -> Candidates {
+    /// The modules below one; `is_bare` right after the dots of a relative import.
+    fn submodules(&self, dotted: Name, is_bare: bool) -> Candidates {
         let Some(id) = self.world.resolve_module(dotted) else {
             return self.unknown(&format!("no module {dotted} is known"));
         };
@@ -261,6 +285,9 @@ impl Place<'_> {
             members.add(name, Member { kind: MemberKind::Module, site: None });
         }
         let module = self.world.module(id);
+        if is_bare {
+            members.set_open(|| Arc::from("`import` may stand here"));
+        }
         if module.origin != Origin::Project {
             members
                 .set_open(|| Arc::from("an installed package may have modules that are not seen"));
@@ -273,12 +300,12 @@ impl Place<'_> {
             return self.import_module(dotted);
         }
         match self.file.absolute(level, dotted) {
-            Some(full) if full != Name::EMPTY => self.submodules(full),
+            Some(full) if full != Name::EMPTY => self.submodules(full, dotted == Name::EMPTY),
             _ => self.unknown("a relative import above the top package"),
         }
     }
 
-    fn names_of_module(&self, level: u32, module: Name) -> Candidates {
+    fn names_of_module(&self, env: &Env, level: u32, module: Name) -> Candidates {
         let Some(full) = self.file.absolute(level, module) else {
             return self.unknown("a relative import above the top package");
         };
@@ -292,105 +319,24 @@ impl Place<'_> {
                 members.add(name, Member { kind: MemberKind::Module, site: None });
             }
         }
+        if self.is_tried(env, is_import_error) {
+            members.set_open(|| Arc::from("a missing name is caught here"));
+        }
         self.finish(members, |n| !n.is_dunder() || self.typed.starts_with("__"))
     }
 
     /// Names in scope, nearest first; keyword names where an argument begins.
     fn name(&self, cursor: &Cursor) -> Candidates {
         let env = self.env(cursor);
-        let mut found: FxHashMap<Name, Candidate> = FxHashMap::default();
-        let mut offer =
-            |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
-                if self.fits(name) {
-                    found.entry(name).or_insert_with(|| {
-                        let mut candidate = Candidate::new(name.as_str(), kind, origin);
-                        candidate.defined_at = at;
-                        candidate
-                    });
-                }
-            };
-        let ast = &self.file.ast;
-        for frame in cursor.frames.iter().rev() {
-            match frame {
-                ExprFrame::Comp { clauses } => {
-                    for clause in clauses {
-                        each_target_name(ast, clause.target, &mut |name, pos| {
-                            offer(
-                                name,
-                                CandidateKind::Variable,
-                                Origin::Local,
-                                Some(self.site(&self.file, pos)),
-                            );
-                        });
-                    }
-                }
-                ExprFrame::Lambda { params } => {
-                    for p in ast.params(*params) {
-                        offer(
-                            p.name,
-                            CandidateKind::Parameter,
-                            Origin::Local,
-                            Some(self.site(&self.file, p.start)),
-                        );
-                    }
-                }
-            }
-        }
-        let mut file = self.file.clone();
-        let mut at = Some(env.scope);
-        let mut innermost = true;
-        while let Some(id) = at {
-            let scope = file.scopes.scope(id);
-            let is_class = matches!(scope.kind, ScopeKind::Class(_));
-            let is_part = id == ScopeId::MODULE && file.parent.is_some();
-            if (!is_class || innermost) && !is_part {
-                let origin = if matches!(scope.kind, ScopeKind::Function(_)) {
-                    Origin::Local
-                } else {
-                    Origin::Project
-                };
-                let all = file.scopes.all(id);
-                let mut i = 0;
-                while i < all.len() {
-                    let name = all[i].name;
-                    let len = all[i..].partition_point(|b| b.name == name);
-                    let bindings = &all[i..i + len];
-                    i += len;
-                    // What is bound further down may have been bound in an earlier round of a loop.
-                    let must_be_bound = innermost && self.role == NameRole::Any;
-                    if must_be_bound
-                        && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
-                    {
-                        continue;
-                    }
-                    let b = bindings
-                        .iter()
-                        .rfind(|b| !matches!(b.kind, BindKind::Deleted))
-                        .unwrap_or(&bindings[0]);
-                    let kind = match b.kind {
-                        BindKind::Param { .. } => CandidateKind::Parameter,
-                        BindKind::Function(_) => CandidateKind::Function,
-                        BindKind::Class(_) => CandidateKind::Class,
-                        BindKind::Import { .. } => CandidateKind::Module,
-                        _ => CandidateKind::Variable,
-                    };
-                    offer(name, kind, origin, Some(self.site(&file, b.pos)));
-                }
-            }
-            innermost = false;
-            at = scope.parent;
-            if at.is_none()
-                && let Some((outer, scope)) = file.parent
-            {
-                file = self.world.file(outer);
-                at = Some(scope);
-            }
-        }
+        let mut found = Found { place: self, names: FxHashMap::default() };
+        self.names_of_frames(cursor, &mut found);
+        let file = self.names_of_scopes(&env, &mut found);
         let mut stars = Members::default();
         self.world.star_members(&file, &mut stars, 0);
+        let stars_open = stars.open;
         for (name, member) in stars.names {
             let candidate = self.candidate(name, &member);
-            offer(name, candidate.kind, candidate.origin, candidate.defined_at);
+            found.offer(name, candidate.kind, candidate.origin, candidate.defined_at);
         }
         let implicit: &[&str] = match self.role {
             NameRole::Read => &IMPLICIT_NAMES,
@@ -398,7 +344,7 @@ impl Place<'_> {
         };
         let implicit = implicit.iter().map(|name| Name::new(name));
         for name in implicit.chain([Name::NAME_ATTR, Name::FILE_ATTR, Name::DOC]) {
-            offer(name, CandidateKind::Variable, Origin::Project, None);
+            found.offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
         self.world.module_members(self.world.library().builtins(), &mut builtins);
@@ -409,8 +355,9 @@ impl Place<'_> {
                 continue; // Type variables and attributes of the module, not names in scope.
             }
             let candidate = self.candidate(name, &member);
-            offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
+            found.offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
         }
+        let mut found = found.names;
         if let Some(call) = &cursor.call
             && call.at_argument_start
             && self.role == NameRole::Any
@@ -431,8 +378,8 @@ impl Place<'_> {
         let mut names: Vec<Candidate> = found.into_values().collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let reason = match self.role {
-            NameRole::Read if stars.open.is_some() => stars.open,
-            NameRole::Read if self.is_tried(&env, &[Name::NAME_ERROR, Name::EXCEPTION]) => {
+            NameRole::Read if stars_open.is_some() => stars_open,
+            NameRole::Read if self.is_tried(&env, is_name_error) => {
                 Some(Arc::from("a missing name is caught here"))
             }
             NameRole::Read => None,
@@ -470,6 +417,109 @@ impl Place<'_> {
         };
         self.limited(Candidates { answer, names, start_byte: self.start, reason })
     }
+
+    /// Names that comprehensions and lambdas around the cursor bind.
+    fn names_of_frames(&self, cursor: &Cursor, found: &mut Found<'_>) {
+        let ast = &self.file.ast;
+        let here = |pos| Some(self.site(&self.file, pos));
+        for frame in cursor.frames.iter().rev() {
+            match frame {
+                ExprFrame::Comp { clauses } => {
+                    for clause in clauses {
+                        each_target_name(ast, clause.target, &mut |name, pos| {
+                            found.offer(name, CandidateKind::Variable, Origin::Local, here(pos));
+                        });
+                    }
+                }
+                ExprFrame::Lambda { params } => {
+                    for p in ast.params(*params) {
+                        let kind = CandidateKind::Parameter;
+                        found.offer(p.name, kind, Origin::Local, here(p.start));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Names of the scopes around the cursor; gives the file of the outermost.
+    fn names_of_scopes(&self, env: &Env, found: &mut Found<'_>) -> Arc<File> {
+        let mut file = self.file.clone();
+        let mut at = Some(env.scope);
+        let mut innermost = true;
+        while let Some(id) = at {
+            let scope = file.scopes.scope(id);
+            let is_class = matches!(scope.kind, ScopeKind::Class(_));
+            let is_part = id == ScopeId::MODULE && file.parent.is_some();
+            if (!is_class || innermost) && !is_part {
+                let is_function = matches!(scope.kind, ScopeKind::Function(_));
+                let origin = if is_function { Origin::Local } else { Origin::Project };
+                for bindings in file.scopes.all(id).chunk_by(|a, b| a.name == b.name) {
+                    // What is bound further down may have been bound in an earlier round of a loop.
+                    let must_be_bound = innermost && self.role == NameRole::Any;
+                    if must_be_bound
+                        && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
+                    {
+                        continue;
+                    }
+                    let is_there = |b: &&Binding| !matches!(b.kind, BindKind::Deleted);
+                    let b = bindings.iter().rfind(is_there).unwrap_or(&bindings[0]);
+                    let kind = match b.kind {
+                        BindKind::Param { .. } => CandidateKind::Parameter,
+                        BindKind::Function(_) => CandidateKind::Function,
+                        BindKind::Class(_) => CandidateKind::Class,
+                        BindKind::Import { .. } => CandidateKind::Module,
+                        _ => CandidateKind::Variable,
+                    };
+                    found.offer(b.name, kind, origin, Some(self.site(&file, b.pos)));
+                }
+            }
+            innermost = false;
+            at = scope.parent;
+            if at.is_none()
+                && let Some((outer, scope)) = file.parent
+            {
+                file = self.world.file(outer);
+                at = Some(scope);
+            }
+        }
+        file
+    }
+}
+
+/// Names found so far, the nearest of each.
+struct Found<'p> {
+    place: &'p Place<'p>,
+    names: FxHashMap<Name, Candidate>,
+}
+
+impl Found<'_> {
+    fn offer(
+        &mut self,
+        name: Name,
+        kind: CandidateKind,
+        origin: Origin,
+        at: Option<DefinitionSite>,
+    ) {
+        if self.place.fits(name) {
+            self.names.entry(name).or_insert_with(|| {
+                let mut candidate = Candidate::new(name.as_str(), kind, origin);
+                candidate.defined_at = at;
+                candidate
+            });
+        }
+    }
+}
+
+fn is_attribute_error(name: Name) -> bool {
+    name == Name::ATTR_ERROR
+}
+
+fn is_name_error(name: Name) -> bool {
+    matches!(name, Name::NAME_ERROR | Name::EXCEPTION)
+}
+
+fn is_import_error(name: Name) -> bool {
+    matches!(name.as_str(), "ImportError" | "ModuleNotFoundError")
 }
 
 /// `a`, `a.b`, `a.b[…]`: what an attribute is usually assigned on.

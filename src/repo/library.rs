@@ -8,14 +8,14 @@
 //! # Sources
 //! PEP 561 (stub packages), PEP 420 (namespace packages).
 
-use super::environment::{Environment, find_typeshed};
+use super::environment::{Environment, find_typeshed, native_names};
 use super::file::{File, FileHead, FileId, Module, ModuleId};
 use super::name::Name;
 use super::source;
 use crate::base::Origin;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Built-in types for when no stubs are installed, and a supplement for old ones.
 const BUILTINS: &str = include_str!("builtins.pyi");
@@ -40,8 +40,9 @@ pub(crate) struct Library {
     stdlib: Vec<PathBuf>,
     packages: Vec<PathBuf>,
     builtin_modules: FxHashSet<String>,
-    /// Names of modules written in C, as the interpreter has them.
-    native_names: FxHashMap<Name, FxHashSet<Name>>,
+    executable: Option<PathBuf>,
+    /// Names of modules written in C, as the interpreter has them; asked for when they are needed.
+    native_names: OnceLock<FxHashMap<Name, FxHashSet<Name>>>,
     /// An interpreter was asked and nothing hooks into its imports.
     knows_packages: bool,
     state: RwLock<State>,
@@ -58,7 +59,8 @@ impl Library {
             stdlib: environment.stdlib.clone(),
             packages: environment.packages.clone(),
             builtin_modules: environment.builtin_modules.iter().cloned().collect(),
-            native_names: native_names(environment),
+            executable: environment.executable.clone(),
+            native_names: OnceLock::new(),
             knows_packages: environment.executable.is_some()
                 && !environment.packages.iter().any(|dir| has_import_hooks(dir)),
             state: RwLock::default(),
@@ -111,7 +113,12 @@ impl Library {
 
     /// The names that a module written in C has, when the interpreter said.
     pub(crate) fn native_names(&self, module: Name) -> Option<&FxHashSet<Name>> {
-        self.native_names.get(&module)
+        let known = self.native_names.get_or_init(|| {
+            let found = self.executable.as_deref().map(native_names).unwrap_or_default();
+            let names = |list: &[String]| list.iter().map(|n| Name::new(n)).collect();
+            found.iter().map(|(module, list)| (Name::new(module), names(list))).collect()
+        });
+        known.get(&module)
     }
 
     /// Is every importable module one that can be found on disk?
@@ -376,11 +383,6 @@ impl Library {
         state.by_path.insert(path.to_path_buf(), id);
         id
     }
-}
-
-fn native_names(environment: &Environment) -> FxHashMap<Name, FxHashSet<Name>> {
-    let names = |list: &Vec<String>| list.iter().map(|n| Name::new(n)).collect();
-    environment.native_names.iter().map(|(m, list)| (Name::new(m), names(list))).collect()
 }
 
 /// Editable installs may bring finders of their own: then not every module lies where it looks.

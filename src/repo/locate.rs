@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Longest chain of imports that is followed.
 const IMPORTS_MAX: u32 = 16;
+/// Stack that inference may use: a question can come from any thread.
+pub(crate) const STACK_BYTES_MAX: usize = 1 << 20;
 /// Most places of one name.
 const SITES_MAX: usize = 64;
 
@@ -53,7 +55,7 @@ impl Snapshot {
             path: path.to_path_buf(),
             reason: "it was not analysed".to_owned(),
         })?;
-        let world = World::new(self, None, None);
+        let world = World::new(self, None, None).within_stack(STACK_BYTES_MAX);
         let mut sites = at_offset(&world, file, offset as u32);
         sites.sort_unstable();
         sites.dedup();
@@ -503,15 +505,33 @@ pub(crate) fn symbol(file: &File, pos: u32) -> (String, &'static str, String) {
         }
         at = node.parent;
     }
-    parts.reverse();
     let name = name_at(file, pos);
-    if kind == "variable" {
-        if file.ast.params.iter().any(|p| p.start == pos) {
+    if kind == "variable" && is_path(file, pos) {
+        // `self.name = …` in a method is an attribute of the class.
+        kind = "attribute";
+        let mut at = Some(scope);
+        while let Some(id) = at
+            && matches!(file.scopes.scope(id).kind, ScopeKind::Function(_))
+        {
+            parts.remove(0);
+            at = file.scopes.scope(id).parent;
+        }
+    }
+    parts.reverse();
+    if kind == "variable" || kind == "attribute" {
+        if kind == "variable" && file.ast.params.iter().any(|p| p.start == pos) {
             kind = "parameter";
         }
         parts.push(name);
     }
     (format!("{module}:{}", parts.join(".")), kind, name.to_owned())
+}
+
+/// Does a dotted path begin at a place?
+fn is_path(file: &File, pos: u32) -> bool {
+    let rest = file.text.get(pos as usize..).unwrap_or("");
+    let end = rest.find(|c: char| !(c == '_' || c.is_alphanumeric())).unwrap_or(rest.len());
+    rest[end..].starts_with('.')
 }
 
 /// The identifier that begins at, or (for `self.name`) ends the path that begins at a place.

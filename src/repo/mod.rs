@@ -33,7 +33,8 @@ mod walk;
 mod tests;
 
 pub use check::{
-    CheckConfig, CheckReport, Finding, Heed, Message, MessageSet, check, quoted, to_sarif,
+    CheckConfig, CheckReport, Finding, Heed, Message, MessageSet, check, messages_markdown, quoted,
+    to_sarif,
 };
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};

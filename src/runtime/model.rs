@@ -54,7 +54,8 @@ pub struct LoadConfig {
     /// Threads of the CPU device; `None`: one for each core.
     pub threads: Option<NonZeroUsize>,
     pub kv_type: KvType,
-    /// Tokens that the key/value cache holds, over all sequences; `None`: one full context.
+    /// Tokens that the key/value cache holds, over all sequences; `None`: a full context for each
+    /// sequence, up to [`limit::KV_CONTEXTS_MAX`] of them.
     pub kv_tokens: Option<usize>,
     /// Most sequences that run at once.
     pub seqs_max: NonZeroUsize,
@@ -139,7 +140,8 @@ impl Model {
         tokenizer.check_fits(shape.vocab)?;
         let mut backend = backend(config)?;
         let block = limit::KV_BLOCK_TOKENS;
-        let kv_tokens = config.kv_tokens.unwrap_or(shape.context).max(block);
+        let full = shape.context * config.seqs_max.get().min(limit::KV_CONTEXTS_MAX);
+        let kv_tokens = config.kv_tokens.unwrap_or(full).max(block);
         let seqs_max = config.seqs_max.get().min(limit::STEP_SEQS_MAX);
         let limits = DecoderLimits {
             rows_max: limit::STEP_ROWS_MAX,
@@ -310,12 +312,26 @@ impl Model {
         constraint: Box<dyn Constraint>,
         on_text: &mut dyn FnMut(&str),
     ) -> Result<Output, RuntimeError> {
-        let mut request = Request::new(self.encode(prompt)?, params);
-        request.constraint = Some(constraint);
-        let mut outputs = self.run(vec![Work::plain(request)], None, &mut |_, t| {
-            on_text(t);
-        })?;
+        let mut outputs =
+            self.generate_samples(prompt, params, Some(constraint), &mut |_, t| on_text(t))?;
+        outputs.truncate(1);
         outputs.pop().ok_or(RuntimeError::Stalled)
+    }
+
+    /// Write as many texts after a prompt as the parameters say; `on_text` is told (sample, new text).
+    ///
+    /// # Errors
+    /// As [`Model::generate`].
+    pub fn generate_samples(
+        &mut self,
+        prompt: &Prompt,
+        params: SamplingParams,
+        constraint: Option<Box<dyn Constraint>>,
+        on_text: &mut dyn FnMut(usize, &str),
+    ) -> Result<Vec<Output>, RuntimeError> {
+        let mut request = Request::new(self.encode(prompt)?, params);
+        request.constraint = constraint;
+        self.run(vec![Work::plain(request)], None, on_text)
     }
 
     /// Write text after several prompts at once; outputs in their order.

@@ -7,3 +7,4 @@ mod grammar;
 mod json_schema;
 mod paper;
 mod program;
+mod repository;

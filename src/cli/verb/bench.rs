@@ -23,6 +23,8 @@ const LINES_JUDGED_MIN: usize = 100_000;
 const LINES_PER_S_MIN: f64 = 200_000.0;
 const BYTES_PER_LINE_MAX: f64 = 1500.0;
 const CHANGE_MS_MAX: f64 = 20.0;
+/// How far below what was reached a ratchet lies.
+const RATCHET_SLACK: f64 = 0.01;
 /// Lines of the large tree.
 const MILLION: usize = 1_000_000;
 
@@ -55,35 +57,32 @@ struct CompletionArgs {
     #[arg(long, value_name = "TOOL", default_value = "native")]
     tool: ToolChoice,
     /// Only these packages (may be given several times).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["answers", "peer"])]
     package: Vec<String>,
     /// The longest wait for one answer.
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     deadline_ms: u64,
-    /// Keep each answer in this file; when it is there already, nobody is asked.
+    /// Use these answers, kept by an earlier run, instead of asking.
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// Answers of another tool for the same positions, to set ours against.
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
-    /// Bounds to check; one that is missed makes the exit code 1.
+    /// Bounds to check; one that is missed makes the exit code 1 (may be given several times).
     #[arg(long, value_name = "FILE")]
-    thresholds: Option<PathBuf>,
-    /// Write the numbers to this file, one row for each package and kind of position.
+    thresholds: Vec<PathBuf>,
+    /// Write bounds that hold what was reached, package by package, one per cent below it.
     #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    ratchet: Option<PathBuf>,
+    /// Write the run to this folder: every answer, the tables as CSV, and what was run where.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Write so many functions of each package again, as a decoder would, and count forbidden names.
     #[arg(long, value_name = "N", default_value_t = 0)]
     replay: usize,
-    /// Write the counts of the replay to this file.
-    #[arg(long, value_name = "FILE", requires = "replay")]
-    replay_csv: Option<PathBuf>,
     /// Also measure how fast projects are analysed, up to a million lines.
     #[arg(long)]
     index: bool,
-    /// Write the speeds to this file.
-    #[arg(long, value_name = "FILE", requires = "index")]
-    index_csv: Option<PathBuf>,
     /// List this many positions whose name was not offered, those answered `closed` first.
     #[arg(long, value_name = "N", default_value_t = 0)]
     misses: usize,
@@ -109,14 +108,17 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
     };
     print(&report_table(&report, peer.as_ref()))?;
     print(&misses(&positions, &outcomes, args.misses))?;
-    if let Some(path) = &args.csv {
-        write(path, &report.to_csv())?;
-    }
+    args.write("completion.csv", &report.to_csv())?;
+    args.write("run.json", &format!("{:#}\n", evidence(args, &positions)))?;
     let mut bounds = Vec::new();
-    if let Some(path) = &args.thresholds {
+    for path in &args.thresholds {
         let csv = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        bounds = Threshold::read_csv(path, &csv)?;
+        bounds.extend(Threshold::read_csv(path, &csv)?);
+    }
+    if let Some(path) = &args.ratchet {
+        std::fs::write(path, Threshold::to_csv(&Threshold::ratchet(&report, RATCHET_SLACK)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let mut missed: Vec<String> =
         Threshold::check(&bounds, &report).into_iter().map(|m| m.0).collect();
@@ -175,9 +177,7 @@ fn replay(
             f.symbol
         ))?;
     }
-    if let Some(path) = &args.replay_csv {
-        write(path, &Replay::to_csv(&replays))?;
-    }
+    args.write("replay.csv", &Replay::to_csv(&replays))?;
     let rate = replays[0].forbidden_rate();
     let missed = (rate > FORBIDDEN_RATE_MAX).then(|| {
         format!("replay: {rate:.5} of the places forbidden, at most {FORBIDDEN_RATE_MAX} wanted")
@@ -203,9 +203,7 @@ fn index(args: &CompletionArgs, positions: &Positions) -> anyhow::Result<Vec<Str
     speeds.push(IndexSpeed::measure("copies of all", folder.path(), 1)?);
     print("\nanalysis from nothing, one thread:\n")?;
     print(&csv_table(&IndexSpeed::to_csv(&speeds)))?;
-    if let Some(path) = &args.index_csv {
-        write(path, &IndexSpeed::to_csv(&speeds))?;
-    }
+    args.write("index.csv", &IndexSpeed::to_csv(&speeds))?;
     let mut missed = Vec::new();
     for s in speeds.iter().filter(|s| s.lines >= LINES_JUDGED_MIN) {
         let change = s.change_ms.last().copied().unwrap_or(0.0);
@@ -248,8 +246,31 @@ fn csv_table(csv: &str) -> String {
     table(&head, &lines.collect::<Vec<_>>(), &right)
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+impl CompletionArgs {
+    /// Write a file of the run, when runs are to be kept.
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let Some(folder) = &self.out else {
+            return Ok(());
+        };
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// What was run, on what.
+fn evidence(args: &CompletionArgs, positions: &Positions) -> serde_json::Value {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+    serde_json::json!({
+        "tether": env!("CARGO_PKG_VERSION"),
+        "tool": tool_name(&args.tool),
+        "positions": positions.positions.len(),
+        "positions_sha256": positions.sha256,
+        "replayed_functions_per_package": args.replay,
+        "deadline_ms": args.deadline_ms,
+        "processor": processor.map(|(_, name)| name),
+        "threads": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+    })
 }
 
 /// The tool's answers: read from the file that keeps them, or asked for.
@@ -258,11 +279,11 @@ fn answers(
     env: &Environment,
     positions: &Positions,
 ) -> anyhow::Result<Vec<Answered>> {
-    if let Some(path) = args.answers.as_ref().filter(|p| p.is_file()) {
+    if let Some(path) = &args.answers {
         let (head, outcomes) = completion::read_cache(path, positions)?;
         anyhow::ensure!(
             outcomes.len() == positions.positions.len(),
-            "{} holds {} answers of {}; delete it to ask again",
+            "{} holds {} answers of {}: its run did not come to an end",
             path.display(),
             outcomes.len(),
             positions.positions.len()
@@ -270,14 +291,16 @@ fn answers(
         message(&format!("answers of {} {} from {}", head.tool, head.version, path.display()));
         return Ok(outcomes);
     }
-    let mut writer = match &args.answers {
-        Some(path) => {
+    let mut writer = match &args.out {
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
             let head = CacheHead {
                 tool: tool_name(&args.tool),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 positions_sha256: positions.sha256.clone(),
             };
-            Some(CacheWriter::create(path, &head)?)
+            Some(CacheWriter::create(&folder.join("answers.jsonl"), &head)?)
         }
         None => None,
     };

@@ -335,7 +335,8 @@ impl Bench<'_> {
             })
             .collect();
         json!({
-            "model": format!("{:?}", model.fingerprint()),
+            "model": model.fingerprint().to_string(),
+            "model_path": model.files().path(),
             "device": model.engine().backend().description(),
             "threads": model.threads(),
             "writing": writing,

@@ -3,6 +3,7 @@
 //! # Place
 //! Part of `cli`.
 
+use crate::base::TokenId;
 use crate::cli::Outcome;
 use crate::cli::env::Environment;
 use crate::cli::grammar_args::GrammarArgs;
@@ -10,10 +11,11 @@ use crate::cli::model_args::ModelArgs;
 use crate::cli::output::{message, output_summary, print, print_json, timings_json};
 use crate::cli::sampling_args::SamplingArgs;
 use crate::constrain::Constraint;
-use crate::engine::FinishReason;
-use crate::runtime::{Output, Prompt};
+use crate::engine::{FinishReason, TokenLogprobs};
+use crate::runtime::{Model, Output, Prompt};
 use crate::tokenizer::Message;
 use anyhow::Context;
+use serde_json::{Value, json};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -43,6 +45,12 @@ pub(in crate::cli) struct Args {
     sampling: SamplingArgs,
     #[command(flatten)]
     grammar: GrammarArgs,
+    /// Texts to write; they share the prompt. Needs a temperature to differ.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    samples: usize,
+    /// Record the log-probability of every token, and of the N likeliest; printed with --json.
+    #[arg(long, value_name = "N", requires = "json")]
+    logprobs: Option<usize>,
     /// Print one JSON object when finished instead of text as it comes.
     #[arg(long)]
     json: bool,
@@ -62,43 +70,85 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     };
     let mut params = args.sampling.params(args.max_tokens);
     params.ignore_eos = args.ignore_eos;
+    params.n = args.samples;
+    params.logprobs = args.logprobs;
     params.validate()?;
-    let mut model = args.model.load(env)?;
+    let mut model = args.model.load_samples(env, args.samples)?;
     let grammar = source.map(|source| model.grammars().compile(&source)).transpose()?;
     let must_finish = grammar.is_some();
+    let grammar = grammar.map(|g| Box::new(g) as Box<dyn Constraint>);
+    let streams = !args.json && args.samples == 1;
     let mut printed = Ok(());
-    let mut on_text = |text: &str| {
-        if !args.json && printed.is_ok() {
+    let outputs = model.generate_samples(&prompt, params, grammar, &mut |_, text| {
+        if streams && printed.is_ok() {
             printed = print(text);
         }
-    };
-    let output = match grammar.map(|g| Box::new(g) as Box<dyn Constraint>) {
-        Some(grammar) => model.generate_constrained(&prompt, params, grammar, &mut on_text)?,
-        None => model.generate(&prompt, params, &mut on_text)?,
-    };
+    })?;
     printed?;
     if args.json {
-        print_json(&serde_json::json!({
+        print_json(&as_json(&outputs, &model))?;
+    }
+    let mut outcome = Outcome::Fine;
+    for (k, output) in outputs.iter().enumerate() {
+        if args.samples > 1 && !args.json {
+            message(&format!("sample {} of {}", k + 1, args.samples));
+            print(&output.text)?;
+        }
+        if !args.json {
+            print("\n")?;
+            message(&output_summary(output));
+        }
+        if let Some(problem) = problem(output) {
+            message(&format!("the text is not finished: {problem}"));
+            outcome = Outcome::Negative;
+        } else if must_finish && output.reason != FinishReason::Stop {
+            message("the text was cut before it was complete; allow more with --max-tokens");
+            outcome = Outcome::Negative;
+        }
+    }
+    Ok(outcome)
+}
+
+/// One text as an object; several under `samples`.
+fn as_json(outputs: &[Output], model: &Model) -> Value {
+    let one = |output: &Output| {
+        let mut object = json!({
             "text": output.text,
             "prompt_tokens": output.n_prompt,
             "tokens": output.ids.len(),
             "finish_reason": output.reason.as_str(),
-            "problem": problem(&output),
+            "problem": problem(output),
             "timings": timings_json(&output.timings),
-        }))?;
-    } else {
-        print("\n")?;
-        message(&output_summary(&output));
+        });
+        if !output.logprobs.is_empty() {
+            let records = output.ids.iter().zip(&output.logprobs);
+            let records = records.map(|(&id, record)| token_json(TokenId(id), record, model));
+            object["logprobs"] = records.collect();
+        }
+        object
+    };
+    match outputs {
+        [output] => one(output),
+        _ => json!({ "samples": outputs.iter().map(one).collect::<Vec<_>>() }),
     }
-    if let Some(problem) = problem(&output) {
-        message(&format!("the text is not finished: {problem}"));
-        return Ok(Outcome::Negative);
-    }
-    if must_finish && output.reason != FinishReason::Stop {
-        message("the text was cut before it was complete; allow more with --max-tokens");
-        return Ok(Outcome::Negative);
-    }
-    Ok(Outcome::Fine)
+}
+
+/// A token with its log-probabilities; one that is impossible has `null`.
+fn token_json(id: TokenId, record: &TokenLogprobs, model: &Model) -> Value {
+    let spelled = |id: TokenId, log_prob: f64, allowed: Option<f64>| {
+        let bytes = model.tokenizer().token_bytes(id);
+        json!({
+            "id": id.0,
+            "text": String::from_utf8_lossy(bytes),
+            "bytes": bytes,
+            "logprob": log_prob,
+            "logprob_allowed": allowed,
+        })
+    };
+    let mut object = spelled(id, record.log_prob, Some(record.log_prob_allowed));
+    let top = record.top.iter().map(|t| spelled(t.id, t.log_prob, t.log_prob_allowed));
+    object["top"] = top.collect();
+    object
 }
 
 /// What went wrong inside a request that ran.

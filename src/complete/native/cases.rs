@@ -62,6 +62,8 @@ macro_rules! cases {
     };
 }
 
+mod real_code;
+
 mod classes {
     use super::check;
     cases! {

@@ -64,7 +64,7 @@ impl Inspection<'_, '_> {
             return;
         }
         let inside = self.class_around(env.scope);
-        let members = world.members(&receiver, inside);
+        let members = self.members(&receiver, inside);
         let is_open = members.open.is_some() && !self.is_listed(&receiver.items[0], name);
         if is_open || members.names.contains_key(&name) {
             return;
@@ -107,10 +107,9 @@ impl Inspection<'_, '_> {
                     .args(args)
                     .first()
                     .is_some_and(|a| self.file.slice(ast.expr(a.value).span) == receiver)
-                && ast.args(args).get(1).is_none_or(|a| {
+                && ast.args(args).get(1).is_some_and(|a| {
                     let text = self.file.slice(ast.expr(a.value).span);
                     text.trim_matches(['"', '\'']) == name.as_str()
-                        || !text.starts_with(['"', '\''])
                 })
         })
     }
@@ -189,6 +188,13 @@ fn is_functional(world: &World<'_>, class: ClassKey) -> bool {
     class.class().is_none() || world.own(class).names.is_empty()
 }
 
+/// Stubs describe it, and the interpreter that was asked does not have it.
+fn is_of_another_system(world: &World<'_>, id: ModuleId) -> bool {
+    let name = world.module(id).name.as_str();
+    matches!(name, "nt" | "_winapi" | "winreg" | "msvcrt")
+        && !world.library().is_builtin_module(name)
+}
+
 /// What a module may have besides what its statements bind. Generous: `__all__` is not looked at.
 pub(super) fn module_may_have(world: &World<'_>, id: ModuleId, name: Name) -> bool {
     module_may_have_within(world, id, name, 0)
@@ -224,7 +230,7 @@ fn module_may_have_within(world: &World<'_>, id: ModuleId, name: Name, depth: u3
         let from = &source.ast.imports_from[star as usize];
         let target = source.absolute(from.level, from.module);
         match target.and_then(|m| world.resolve_module(m)) {
-            Some(other) if other == id => false,
+            Some(other) if other == id || is_of_another_system(world, other) => false,
             Some(other) => module_may_have_within(world, other, name, depth + 1),
             // The standard library imports from modules of other platforms.
             None => module.origin != Origin::StandardLibrary,

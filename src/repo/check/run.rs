@@ -11,7 +11,8 @@ use super::suppress::Suppressions;
 use crate::base::LineCol;
 use crate::repo::error::RepoError;
 use crate::repo::file::File;
-use crate::repo::infer::{Tiers, World};
+use crate::repo::infer::{Known, World};
+use crate::repo::locate::STACK_BYTES_MAX;
 use crate::repo::name::Name;
 use crate::repo::project::{Snapshot, canonical};
 use crate::repo::scope::ScopeKind;
@@ -106,7 +107,7 @@ pub fn check(
 }
 
 fn shared(snapshot: &Snapshot) -> Shared {
-    let world = World::new(snapshot, None, None);
+    let world = World::new(snapshot, None, None).within_stack(STACK_BYTES_MAX);
     let mut stored: FxHashSet<Name> = FxHashSet::default();
     for file in snapshot.files.iter().flatten() {
         stored.extend(file.scopes.outside_stores().iter().map(|s| s.name));
@@ -122,11 +123,12 @@ fn worker(
     shared: &Shared,
 ) -> CheckReport {
     let mut report = CheckReport::default();
-    let mut tiers = Tiers::default();
+    let mut tiers = Known::default();
     while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let world = World::new(snapshot, None, None).resume(None, tiers);
+        let world =
+            World::new(snapshot, None, None).resume(None, tiers).within_stack(STACK_BYTES / 2);
         let found = inspect(&world, file, shared, config.messages);
-        tiers = world.into_tiers();
+        tiers = world.into_known();
         let silent = Suppressions::of(file);
         report.n_lines += file.text.bytes().filter(|&b| b == b'\n').count();
         for found in found {

@@ -80,6 +80,12 @@ impl World<'_> {
                 self.instance_members(*class, inside, out, depth);
                 if !exact {
                     self.subclass_members(*class, inside, out);
+                    if class.file.is_library() && self.is_abstract_class(*class) {
+                        let name = self.class_name(*class);
+                        out.set_open(|| {
+                            Arc::from(format!("{name} is abstract: others implement it"))
+                        });
+                    }
                 }
             }
             Ty::Class { class, .. } => self.class_members(*class, inside, out),
@@ -93,15 +99,14 @@ impl World<'_> {
                 if let Some(open) = &mro.open {
                     out.set_open(|| open.clone());
                 }
-                // The next class may be another one in a subclass that has more bases.
-                for sub in self.subclasses(*after).iter() {
-                    if sub.class().is_some() && self.mro(*sub).entries.len() > mro.entries.len() + 1
-                    {
-                        out.set_open(|| {
-                            Arc::from("super() in a class that may be mixed with others")
-                        });
-                        break;
-                    }
+                // The next class may be another one in a subclass that has more bases; a class without
+                // bases that calls `super()` is made for that.
+                let is_mixed = |sub: &ClassKey| {
+                    let sub = self.mro(*sub);
+                    sub.open.is_some() || sub.entries.len() > mro.entries.len() + 1
+                };
+                if self.is_root(*after) || self.subclasses(*after).iter().any(is_mixed) {
+                    out.set_open(|| Arc::from("super() in a class that may be mixed with others"));
                 }
             }
             Ty::Var(var) => {
@@ -163,6 +168,8 @@ impl World<'_> {
         self.decorated_openness(class, out);
         if self.is_object(class) {
             out.set_open(|| Arc::from("any object"));
+        } else if self.builtin(Name::TYPE) == Some(class) {
+            out.set_open(|| Arc::from("any class"));
         }
     }
 
@@ -171,33 +178,42 @@ impl World<'_> {
         if class.file.is_library() {
             return;
         }
-        for site in self.sites_of(class).iter() {
-            let file = self.file(site.file);
-            let pos = file.scopes.outside_stores().get(site.index as usize).map_or(0, |s| s.pos);
-            out.add(
-                site.name,
-                Member { kind: MemberKind::Attribute, site: Some((site.file, pos)) },
-            );
+        let mut found: Vec<(Name, FileId, u32)> = Vec::new();
+        let is_new = |name: Name| !out.names.contains_key(&name);
+        self.each_store(class, &is_new, &mut |file, store, _| {
+            found.push((store.name, file.id, store.pos));
+        });
+        for (name, file, pos) in found {
+            out.add(name, Member { kind: MemberKind::Attribute, site: Some((file, pos)) });
         }
     }
 
     /// Names that only subclasses have: a value known as its base may be one of them.
     fn subclass_members(&self, class: ClassKey, inside: Option<ClassKey>, out: &mut Members) {
-        if class.file.is_library() && !self.is_protocol_like(class) {
-            return;
+        let of_library = class.file.is_library();
+        if of_library {
+            for sub in self.subclasses_beside(class).iter() {
+                self.own_members(*sub, inside, false, out);
+            }
         }
         for sub in self.subclasses(class).iter() {
-            for entry in &self.mro(*sub).entries {
+            let mro = self.mro(*sub);
+            let open = out.open.clone();
+            for entry in &mro.entries {
                 self.own_members(entry.class, inside, false, out);
             }
-            if let Some(open) = &self.mro(*sub).open {
+            // Somebody's own dictionary does not make every dictionary one of them.
+            if of_library {
+                out.open = open;
+            } else if let Some(open) = &mro.open {
                 out.set_open(|| open.clone());
             }
         }
     }
 
-    fn is_protocol_like(&self, _class: ClassKey) -> bool {
-        false
+    /// Does a class have no base but `object`?
+    fn is_root(&self, class: ClassKey) -> bool {
+        self.mro(class).entries[1..].iter().all(|e| self.is_object(e.class))
     }
 
     /// Class decorators that are not known to keep a class as it is.

@@ -219,7 +219,10 @@ impl World<'_> {
             let after = file.text.get(expr.span.end as usize..).unwrap_or("").trim_start();
             if name == Name::DICT_ATTR {
                 let assigned = after.starts_with('=') && !after.starts_with("==");
-                if restores_state(file, expr.span.start) {
+                // A copy of an object has the names that the object has.
+                if restores_state(file, expr.span.start)
+                    || after.starts_with(".update(self.__dict__)")
+                {
                     continue;
                 }
                 if assigned

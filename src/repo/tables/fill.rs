@@ -7,8 +7,10 @@
 use super::error::TableError;
 use super::schema::TABLES;
 use crate::repo::file::{File, FileId};
-use crate::repo::infer::{Env, Tiers, Ty, World};
-use crate::repo::locate::{Site, attribute_sites, attribute_span, name_sites, symbol};
+use crate::repo::infer::{Env, Known, Ty, World};
+use crate::repo::locate::{
+    STACK_BYTES_MAX, Site, attribute_sites, attribute_span, name_sites, symbol,
+};
 use crate::repo::name::Name;
 use crate::repo::outline::{Definition, DefinitionKind, Outline, outline};
 use crate::repo::project::Snapshot;
@@ -148,7 +150,7 @@ impl<'c, 's> Filler<'c, 's> {
     ) -> Result<(), TableError> {
         let outlines = std::mem::take(&mut self.outlines);
         let n = outlines.len();
-        let mut tiers = Tiers::default();
+        let mut tiers = Known::default();
         let mut modules: FxHashSet<Name> = FxHashSet::default();
         for (done, (file, outline)) in outlines.iter().enumerate() {
             self.file(file)?;
@@ -158,13 +160,15 @@ impl<'c, 's> Filler<'c, 's> {
                 self.module(file)?;
             }
             self.errors(file)?;
-            let world = World::new(self.snapshot, None, None).resume(None, tiers);
+            let world = World::new(self.snapshot, None, None)
+                .resume(None, tiers)
+                .within_stack(STACK_BYTES_MAX);
             self.bases(&world, file, outline)?;
             self.imports(&world, file)?;
             if references == References::Resolved {
                 self.references(&world, file, outline)?;
             }
-            tiers = world.into_tiers();
+            tiers = world.into_known();
             each(done + 1, n);
         }
         Ok(())
@@ -339,8 +343,7 @@ impl<'c, 's> Filler<'c, 's> {
             let id = module.and_then(|m| world.resolve_module(m));
             id.map_or("unknown", |id| world.module(id).origin.as_str())
         };
-        let mut rows: Vec<(u32, Option<String>, Option<String>, Option<String>, u32, &str)> =
-            Vec::new();
+        let mut rows: Vec<ImportRow> = Vec::new();
         for binding in &file.scopes.bindings {
             let line = file.position(binding.pos).line;
             match binding.kind {
@@ -432,6 +435,9 @@ impl<'c, 's> Filler<'c, 's> {
         Ok(())
     }
 }
+
+/// Line, module, name, alias, level, origin.
+type ImportRow = (u32, Option<String>, Option<String>, Option<String>, u32, &'static str);
 
 struct Reference {
     at: u32,
