@@ -18,7 +18,6 @@ use std::time::Duration;
 use crate::base::{Candidates, TokenId};
 
 use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
-use super::identifier::is_identifier_byte;
 use super::place::{Answered, Cursor, Followed, Place, ROLLBACK_TOKENS_MAX, Unasked, is_space};
 use super::{
     Chance, ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore,
@@ -198,14 +197,7 @@ impl Monitor {
                     current = Some(idx);
                     cursor.place = Place::Answered(supplied[idx].answered.clone());
                 } else if must_know {
-                    let rest = &bytes[i..];
-                    let n = rest.iter().take_while(|b| is_identifier_byte(**b)).count();
-                    return Outcome::Ask(AskAt {
-                        kind: unasked.kind,
-                        offset: unasked.offset,
-                        pending: bytes[..i].to_vec(),
-                        typed: rest[..n].to_vec(),
-                    });
+                    return Outcome::Ask(unasked.ask_inside(bytes, i));
                 }
             }
             if let Place::Answered(answered) = &mut cursor.place {
@@ -231,17 +223,21 @@ impl Monitor {
             }
             cursor.enter(self.levels);
         }
+        self.answer_behind(&mut cursor, bytes);
+        match cursor.is_live() {
+            false => Outcome::Forbidden { supplied: current },
+            true => Outcome::Moved { cursor, finished },
+        }
+    }
+
+    /// A name that begins right behind a token may have been asked about already.
+    fn answer_behind(&self, cursor: &mut Cursor, token: &[u8]) {
+        let supplied = self.state.attempt.as_ref().map_or(&[][..], |a| &a.supplied);
         if let Place::Unasked(unasked) = &cursor.place
             && unasked.kind != PlaceKind::Keyword
-            && let Some(known) = supplied.iter().find(|s| s.pending == bytes && s.is_for(unasked))
+            && let Some(known) = supplied.iter().find(|s| s.pending == token && s.is_for(unasked))
         {
             cursor.place = Place::Answered(known.answered.clone());
-        }
-        match &cursor.place {
-            Place::Answered(answered) if !answered.is_live() => {
-                Outcome::Forbidden { supplied: current }
-            }
-            _ => Outcome::Moved { cursor, finished },
         }
     }
 

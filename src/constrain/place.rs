@@ -12,7 +12,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::base::{Answer, Candidates, TokenId, limit};
 
-use super::constraint::DeadEnd;
+use super::constraint::{AskAt, DeadEnd};
 use super::identifier::{OPERAND_WORDS, is_identifier_byte, is_identifier_start, is_keyword};
 use super::monitor::MonitorLevels;
 use super::{
@@ -111,12 +111,28 @@ impl Cursor {
         }
     }
 
+    /// Whether what stands here can be finished with the tokens there are.
+    pub(super) fn is_live(&self) -> bool {
+        !matches!(&self.place, Place::Answered(answered) if !answered.is_live())
+    }
+
     pub(super) fn holds(&self, is_used: impl Fn(&Arc<GuideEvent>) -> bool) -> bool {
         matches!(&self.place, Place::Answered(a) if is_used(&a.event))
     }
 }
 
 impl Unasked {
+    /// The question about this place when it lies inside a token, before byte `i` of it.
+    pub(super) fn ask_inside(&self, token: &[u8], i: usize) -> AskAt {
+        let n = token[i..].iter().take_while(|b| is_identifier_byte(**b)).count();
+        AskAt {
+            kind: self.kind,
+            offset: self.offset,
+            pending: token[..i].to_vec(),
+            typed: token[i..i + n].to_vec(),
+        }
+    }
+
     pub(super) fn new(kind: PlaceKind, offset: usize) -> Self {
         Self { kind, offset, typed: Typed::new(), is_over: false }
     }

@@ -7,7 +7,7 @@ use super::logprobs::TokenLogprobs;
 use super::sequence::{FinishReason, Sequence, State};
 use super::{Engine, EngineError, Event};
 use crate::base::TokenId;
-use crate::constrain::{Need, TokenMask, Verdict};
+use crate::constrain::{Constraint, Need, TokenMask, Verdict};
 use crate::device::{Backend, BufferId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -101,18 +101,13 @@ impl Engine {
         let greedy = params.is_greedy() && params.repetition_penalty == 1.0;
         let mut row = Row { logits, backend: self.backend.as_mut(), buffer, v, n_valid };
         if let (true, None) = (decides, mask) {
-            let values = row.values()?;
-            let chosen = match constraint.as_mut().map(|c| guarded(|| c.choose(&values))) {
-                Some(Err(problem)) => {
-                    return Ok(Err(Choice::Finish(FinishReason::Failed { problem })));
-                }
-                Some(Ok(Some(id))) => Some(id),
-                Some(Ok(None)) | None => row.best(None)?.map(TokenId),
+            let decided = constraint.as_mut().map(|c| row.decided(c.as_mut())).transpose()?;
+            let (chosen, values) = match decided.unwrap_or(Ok((None, Vec::new()))) {
+                Ok(chosen) => chosen,
+                Err(problem) => return Ok(Err(Choice::Finish(FinishReason::Failed { problem }))),
             };
-            *logprobs = params
-                .logprobs
-                .zip(chosen)
-                .map(|(top, id)| Box::new(TokenLogprobs::new(&values, None, id, top)));
+            let record = |(top, id)| Box::new(TokenLogprobs::new(&values, None, id, top));
+            *logprobs = params.logprobs.zip(chosen).map(record);
             return Ok(chosen.map(|id| id.0).ok_or_else(nothing_allowed));
         }
         // What an unguided model would write here, for the record.
@@ -133,11 +128,8 @@ impl Engine {
             let top = params.logprobs.unwrap_or(0);
             TokenLogprobs::new(values, mask, TokenId(id), top)
         });
-        if let (Some(id), Some(c)) = (barred, constraint.as_mut()) {
-            c.note_wanted(id);
-        }
-        if let (true, Some(records), Some(c)) = (is_recorded, &records, constraint.as_mut()) {
-            c.note_probability(records.log_prob, records.log_prob_allowed);
+        if let Some(c) = constraint.as_mut() {
+            note(c.as_mut(), barred, records.as_ref().filter(|_| is_recorded));
         }
         *logprobs = records.filter(|_| params.logprobs.is_some()).map(Box::new);
         Ok(token.ok_or_else(nothing_allowed))
@@ -246,10 +238,23 @@ impl Choice {
     }
 }
 
+/// Tell a constraint what its mask kept out, and how likely the token is that it let through.
+fn note(constraint: &mut dyn Constraint, barred: Option<TokenId>, records: Option<&TokenLogprobs>) {
+    if let Some(id) = barred {
+        constraint.note_wanted(id);
+    }
+    if let Some(records) = records {
+        constraint.note_probability(records.log_prob, records.log_prob_allowed);
+    }
+}
+
 fn nothing_allowed() -> Choice {
     let reason = "no token with a usable probability is allowed here".to_owned();
     Choice::Finish(FinishReason::DeadEnd { reason })
 }
+
+/// A token chosen by probability and the row that was looked at; the reason when that failed.
+type Decided = Result<(Option<TokenId>, Vec<f32>), String>;
 
 /// A sequence's logits and what it takes to look at them.
 struct Row<'a, 'l> {
@@ -267,6 +272,16 @@ impl Row<'_, '_> {
             Logits::Device { row } => Ok(self.backend.argmax(buffer, v, *row, n_valid, mask)?),
             Logits::Host(values) => Ok(host_argmax(&values[..n_valid], mask)),
         }
+    }
+
+    /// The token that a constraint chooses by probability, and the row it saw; the reason when it fails.
+    fn decided(&mut self, constraint: &mut dyn Constraint) -> Result<Decided, EngineError> {
+        let values = self.values()?;
+        Ok(match guarded(|| constraint.choose(&values)) {
+            Err(problem) => Err(problem),
+            Ok(Some(id)) => Ok((Some(id), values)),
+            Ok(None) => Ok((self.best(None)?.map(TokenId), values)),
+        })
     }
 
     fn values(&mut self) -> Result<Vec<f32>, EngineError> {
