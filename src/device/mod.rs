@@ -14,10 +14,14 @@
 //! feed-forward, `V` vocabulary. Activations are f32, row-major, one buffer per use.
 
 pub mod cpu;
+pub mod cuda;
+#[cfg(feature = "emu")]
+pub mod emu;
 mod error;
 
 use crate::base::DType;
 pub use cpu::{CpuBackend, Isa, ReferenceBackend};
+pub use cuda::CudaBackend;
 pub use error::DeviceError;
 
 /// A weight matrix on the device, laid out as that device likes it.
