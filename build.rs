@@ -427,6 +427,7 @@ fn emulate(root: &Path, out: &Path, manifest: &Manifest) -> Result<()> {
     build.cpp(true).std("c++20").include(root.join("kernels")).define("TETHER_EMU", None);
     // As the GPU compiler is told: a product and a sum are rounded apart unless the source says `fma`.
     build.flag("-ffp-contract=off").opt_level(2).debug(false).warnings(true);
+    build.flag_if_supported("-Wno-unknown-pragmas"); // `#pragma unroll` is for the GPU compiler
     for flag in env::var("TETHER_EMU_FLAGS").unwrap_or_default().split_whitespace() {
         build.flag(flag);
     }

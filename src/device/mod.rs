@@ -17,6 +17,9 @@ pub mod cpu;
 pub mod cuda;
 #[cfg(feature = "emu")]
 pub mod emu;
+#[cfg(not(feature = "emu"))]
+#[path = "emu/absent.rs"]
+pub mod emu;
 mod error;
 
 use crate::base::DType;

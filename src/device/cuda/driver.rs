@@ -85,8 +85,6 @@ pub(in crate::device) trait Driver: Send {
     fn name(&self) -> &'static str;
     fn description(&self) -> String;
     fn memory(&self) -> Result<Memory, DeviceError>;
-    /// Most shared memory of a block, in bytes.
-    fn shared_max(&self) -> usize;
 
     /// Memory with undefined contents, aligned to 256 bytes.
     ///

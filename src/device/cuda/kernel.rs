@@ -8,6 +8,7 @@ use std::ffi::CStr;
 /// An entry point and how it is launched.
 #[derive(Debug)]
 pub(in crate::device) struct Kernel {
+    #[cfg_attr(not(test), allow(dead_code, reason = "tests compare it with its place"))]
     pub(in crate::device) id: KernelId,
     pub(in crate::device) name: &'static str,
     /// Its symbol in the compiled module.

@@ -11,16 +11,30 @@
 mod attend;
 mod backend;
 mod cache;
+mod compile;
 mod driver;
 mod kernel;
 mod matrix;
+mod nvidia;
 mod pack;
 mod params;
+mod probe;
 mod queue;
 mod staging;
 
+use crate::device::DeviceError;
 pub use backend::CudaBackend;
 pub(super) use driver::{DevicePtr, Driver, GraphId, Launch, Memory};
+pub use probe::{Gpu, gpus, has_driver};
+use std::path::Path;
+
+/// A backend on the first GPU that can run the kernels. `cache`: a folder for what NVRTC compiles.
+///
+/// # Errors
+/// Why there is none, and what to do about it.
+pub fn open(cache: Option<&Path>) -> Result<CudaBackend, DeviceError> {
+    CudaBackend::on(Box::new(nvidia::NvidiaDriver::open(cache)?))
+}
 
 /// A kernel by the name that the manifest gives it, for tests of drivers.
 #[cfg(all(test, feature = "emu"))]

@@ -96,11 +96,6 @@ impl Driver for EmuDriver {
         Ok(Memory { free: total - used, total })
     }
 
-    fn shared_max(&self) -> usize {
-        // What an A100 has; a Hopper has more, an RTX 40 less.
-        163 << 10
-    }
-
     fn allocate(&mut self, n_bytes: usize, what: &str) -> Result<DevicePtr, DeviceError> {
         let n_bytes = n_bytes.max(1);
         let free_bytes = self.capacity.total - self.capacity.used;

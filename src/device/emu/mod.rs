@@ -14,6 +14,20 @@ use crate::device::{CudaBackend, DeviceError};
 use driver::EmuDriver;
 pub use driver::Order;
 
+/// Whether this build has the emulator.
+pub const IS_BUILT_IN: bool = true;
+
+/// Memory that the emulated device is said to have unless a test says otherwise, in bytes.
+const MEMORY_BYTES: u64 = 16 << 30;
+
+/// The CUDA backend on emulated kernels.
+///
+/// # Errors
+/// When memory is short.
+pub fn open() -> Result<CudaBackend, DeviceError> {
+    backend(Order::Ascending, MEMORY_BYTES)
+}
+
 /// The CUDA backend on emulated kernels, on a device that is said to have `total_bytes` of memory.
 ///
 /// # Errors
