@@ -25,12 +25,8 @@
 //!
 //! // Its body, with every name after a dot held to what exists.
 //! let members = MonitorLevels { members: true, imports: false };
-//! let config = CompleteConfig {
-//!     guide: GuideMode::Monitor(members),
-//!     style: PromptStyle::Auto,
-//!     params: SamplingParams { max_tokens: Some(256), ..SamplingParams::greedy() },
-//!     prompt_tokens_max: 2048,
-//! };
+//! let params = SamplingParams { max_tokens: Some(256), ..SamplingParams::greedy() };
+//! let config = CompleteConfig::new(GuideMode::Monitor(members), params);
 //! let done = model.complete(&Target::body(&function, &text), &config, repository.tool.as_mut())?;
 //! println!("{}", done.body);
 //! println!("asked {} times", done.output.guide.stats.asked);

@@ -36,6 +36,16 @@ pub const STEP_SEQS_MAX: usize = 64;
 pub const DEVICE_GRAPHS_MAX: usize = 32;
 /// Partial results of attention over splits of the keys, counted in (row, split).
 pub const ATTENTION_PARTIALS_MAX: usize = 4096;
+/// Samples of one request.
+pub const SAMPLES_MAX: usize = 64;
+/// Alternatives reported for one token.
+pub const LOGPROBS_MAX: usize = 100;
+/// Rows of one step that may be drafts, over all sequences.
+pub const DRAFT_ROWS_MAX: usize = 32;
+/// Widest beam over the names at one place.
+pub const BEAM_WIDTH_MAX: usize = 64;
+/// Longest draft of one sequence, in tokens.
+pub const DRAFT_TOKENS_MAX: usize = 10;
 
 /// Longest name a completion tool may offer, in bytes; longer ones are dropped and counted.
 pub const CANDIDATE_BYTES_MAX: usize = 1024;
@@ -43,6 +53,8 @@ pub const CANDIDATE_BYTES_MAX: usize = 1024;
 pub const CANDIDATES_MAX: usize = 50_000;
 /// Default deadline of one call of a completion tool, in milliseconds.
 pub const TOOL_CALL_MS_MAX: u64 = 500;
+/// Default time that all calls for one request may take together, in milliseconds.
+pub const TOOL_REQUEST_MS_MAX: u64 = 20_000;
 /// How long a completion tool may take to start, in milliseconds.
 pub const TOOL_START_MS_MAX: u64 = 20_000;
 /// How long after a missed deadline a tool may still work on that call before it is killed.
@@ -78,3 +90,10 @@ pub const PYTHON_FILE_BYTES_MAX: u64 = 16 << 20;
 pub const PYTHON_NESTING_MAX: usize = 2_000;
 /// Most Python files of one repository.
 pub const PYTHON_FILES_MAX: usize = 200_000;
+
+/// How much of pylint's output is read, in bytes.
+pub const PYLINT_OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// How much of pylint's last error output is shown, in characters.
+pub const PYLINT_STDERR_BYTES_SHOWN_MAX: usize = 600;
+/// How long pylint may take unless told otherwise, in seconds.
+pub const PYLINT_S_MAX: u64 = 600;

@@ -166,6 +166,12 @@ pub trait CandidateSource: Send {
     /// A short name for messages: `native`, `jedi`, `lsp:pyright`.
     fn name(&self) -> &str;
 
+    /// Whether the answer is worked out by another process, so that waiting for it costs this one
+    /// nothing.
+    fn is_process(&self) -> bool {
+        false
+    }
+
     /// The names valid at the query's cursor. Never fails: whatever goes wrong is `Unknown` or
     /// `TimedOut` with a reason.
     fn candidates(&mut self, query: &Query<'_>) -> Candidates;

@@ -4,3 +4,4 @@
 //! Uses everything below; nothing that the product needs is here.
 
 pub mod completion;
+pub mod guided;

@@ -9,6 +9,7 @@
 
 mod bars;
 mod env;
+mod guide_args;
 mod model_args;
 mod output;
 mod repo_args;
@@ -40,8 +41,12 @@ enum Verb {
     Complete(verb::complete::Args),
     /// Show what the completion tool offers at a position.
     Candidates(verb::candidates::Args),
+    /// Check files for errors that only the repository can tell, under pylint's message ids.
+    Check(verb::check::Args),
     /// Measure prefill and decode rates and where the time goes.
     Profile(verb::profile::Args),
+    /// Measure what the program promises.
+    Bench(verb::bench::Args),
 }
 
 /// Whether a verb found what was asked for.
@@ -62,7 +67,9 @@ pub fn main() -> ExitCode {
         Verb::Generate(args) => verb::generate::run(&args, &environment),
         Verb::Complete(args) => verb::complete::run(&args, &environment),
         Verb::Candidates(args) => verb::candidates::run(&args, &environment),
+        Verb::Check(args) => verb::check::run(&args, &environment),
         Verb::Profile(args) => verb::profile::run(&args, &environment),
+        Verb::Bench(args) => verb::bench::run(&args, &environment),
     };
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

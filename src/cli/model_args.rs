@@ -56,7 +56,26 @@ impl ModelArgs {
         self.load_with(env, Some(n_tokens))
     }
 
+    /// Load the model for up to `n_seqs` texts at once, with a cache for `n_tokens` in all.
+    pub(super) fn load_batch(
+        &self,
+        env: &Environment,
+        n_tokens: usize,
+        n_seqs: usize,
+    ) -> anyhow::Result<Model> {
+        self.load_seqs(env, Some(n_tokens), NonZeroUsize::new(n_seqs).unwrap_or(NonZeroUsize::MIN))
+    }
+
     fn load_with(&self, env: &Environment, n_tokens: Option<usize>) -> anyhow::Result<Model> {
+        self.load_seqs(env, n_tokens, NonZeroUsize::MIN)
+    }
+
+    fn load_seqs(
+        &self,
+        env: &Environment,
+        n_tokens: Option<usize>,
+        seqs_max: NonZeroUsize,
+    ) -> anyhow::Result<Model> {
         let files = self.files(env)?;
         let config = LoadConfig {
             device: match self.device {
@@ -71,7 +90,7 @@ impl ModelArgs {
                 Kv::F32 => KvType::F32,
             },
             kv_tokens: self.kv_tokens.map(NonZeroUsize::get).or(n_tokens),
-            ..LoadConfig::single()
+            seqs_max,
         };
         let bar = bars::items(0, "loading");
         let model = Model::load(&files, &config, &mut |done, all| {

@@ -6,44 +6,75 @@
 use super::env::Environment;
 use super::output::message;
 use crate::base::{LineCol, LineIndex};
-use crate::repo::{ProjectConfig, PythonChoice, Snapshot};
+use crate::repo::{IndexReport, Project, ProjectConfig, PythonChoice, Snapshot};
 use crate::runtime::{Repository, ToolChoice};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which repository.
+/// Which repository, and who lists names in it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Repository")]
 pub(super) struct RepoArgs {
     /// The root of the Python project.
     #[arg(long, value_name = "DIR", default_value = ".")]
     repo: PathBuf,
-    /// A folder that modules are named from, when it is not found (may be given several times).
-    #[arg(long, value_name = "DIR")]
-    source_root: Vec<PathBuf>,
-    /// The project's own Python: its standard library and installed packages are looked up.
-    #[arg(long, value_name = "PATH")]
-    python: Option<PathBuf>,
+    #[command(flatten)]
+    sources: SourceArgs,
     /// Who lists the names: native, jedi, or lsp:COMMAND (a language server over stdio).
     #[arg(long, value_name = "TOOL", default_value = "native")]
     tool: ToolChoice,
 }
 
-impl RepoArgs {
-    /// Analyse the repository. Files that had to be skipped are named.
-    pub(super) fn open(&self, env: &Environment) -> anyhow::Result<Repository> {
-        let mut config = ProjectConfig::new(&self.repo);
+/// How a repository is read.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Repository")]
+pub(super) struct SourceArgs {
+    /// A folder that modules are named from, when it is not found (may be given several times).
+    #[arg(long, value_name = "DIR")]
+    source_root: Vec<PathBuf>,
+    /// The project's own Python: its standard library and installed packages are looked up.
+    #[arg(long, value_name = "PATH")]
+    pub(super) python: Option<PathBuf>,
+}
+
+impl SourceArgs {
+    /// What a project in this folder is opened with.
+    pub(super) fn config(&self, root: &Path, env: &Environment) -> ProjectConfig {
+        let mut config = ProjectConfig::new(root);
         if !self.source_root.is_empty() {
             config.source_roots = Some(self.source_root.clone());
         }
         if let Some(python) = self.python.clone().or_else(|| env.python.clone()) {
             config.python = PythonChoice::Path(python);
         }
-        let repository = Repository::open(config, &self.tool)?;
-        for skipped in &repository.report.skipped {
-            message(&format!("skipped {}: {}", skipped.path.display(), skipped.reason));
-        }
+        config
+    }
+
+    /// Analyse the project in a folder. Files that had to be skipped are named.
+    pub(super) fn open(
+        &self,
+        root: &Path,
+        env: &Environment,
+    ) -> anyhow::Result<(Project, IndexReport)> {
+        let (project, report) = Project::open(self.config(root, env))?;
+        name_skipped(&report);
+        Ok((project, report))
+    }
+}
+
+/// Say which files were left out, and why.
+fn name_skipped(report: &IndexReport) {
+    for skipped in &report.skipped {
+        message(&format!("skipped {}: {}", skipped.path.display(), skipped.reason));
+    }
+}
+
+impl RepoArgs {
+    /// Analyse the repository. Files that had to be skipped are named.
+    pub(super) fn open(&self, env: &Environment) -> anyhow::Result<Repository> {
+        let repository = Repository::open(self.sources.config(&self.repo, env), &self.tool)?;
+        name_skipped(&repository.report);
         Ok(repository)
     }
 
@@ -54,18 +85,27 @@ impl RepoArgs {
         snapshot: &Snapshot,
         position: &str,
     ) -> anyhow::Result<(PathBuf, Arc<str>, usize)> {
-        let (file, at) = parse_position(position)?;
-        let tried = [file.clone(), self.repo.join(&file)];
-        let (path, text) = tried
-            .iter()
-            .find_map(|p| snapshot.text(p).map(|t| (p.clone(), t)))
-            .with_context(|| not_a_file(snapshot, &file))?;
-        let offset = LineIndex::new(&text)
-            .offset(&text, at)
-            .with_context(|| format!("no position {position}"))?;
-        let path = path.canonicalize().unwrap_or(path);
-        Ok((path, text, offset))
+        find_position(snapshot, &self.repo, position)
     }
+}
+
+/// A position `FILE:LINE:COL` as a file of the repository at `root` and a byte offset.
+pub(super) fn find_position(
+    snapshot: &Snapshot,
+    root: &Path,
+    position: &str,
+) -> anyhow::Result<(PathBuf, Arc<str>, usize)> {
+    let (file, at) = parse_position(position)?;
+    let tried = [file.clone(), root.join(&file)];
+    let (path, text) = tried
+        .iter()
+        .find_map(|p| snapshot.text(p).map(|t| (p.clone(), t)))
+        .with_context(|| not_a_file(snapshot, &file))?;
+    let offset = LineIndex::new(&text)
+        .offset(&text, at)
+        .with_context(|| format!("no position {position}"))?;
+    let path = path.canonicalize().unwrap_or(path);
+    Ok((path, text, offset))
 }
 
 /// `FILE:LINE:COL`, both counted from 1, columns in characters.
@@ -81,7 +121,7 @@ fn parse_position(text: &str) -> anyhow::Result<(PathBuf, LineCol)> {
 }
 
 /// What to say when a file is not part of the project: the files with the nearest names.
-fn not_a_file(snapshot: &Snapshot, file: &Path) -> String {
+pub(super) fn not_a_file(snapshot: &Snapshot, file: &Path) -> String {
     let name = file.file_name();
     let same: Vec<String> = snapshot
         .paths()

@@ -30,6 +30,17 @@ pub(super) struct SamplingArgs {
     /// End before this text (may be given several times).
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
+    /// Guess what comes next and confirm several tokens in one pass; the text stays the same.
+    #[arg(long, value_enum, default_value_t = Speculate::Auto)]
+    speculate: Speculate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Speculate {
+    /// Whatever is quicker as a rule: on.
+    Auto,
+    On,
+    Off,
 }
 
 impl SamplingArgs {
@@ -44,6 +55,8 @@ impl SamplingArgs {
             max_tokens,
             stop: self.stop.clone(),
             ignore_eos: false,
+            speculate: self.speculate != Speculate::Off,
+            ..SamplingParams::greedy()
         }
     }
 }

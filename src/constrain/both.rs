@@ -118,8 +118,16 @@ impl Constraint for Both {
     }
 
     fn rollback(&mut self, n_tokens: usize) -> Result<(), ConstraintError> {
+        let kept = self.rollback_max();
+        if n_tokens > kept {
+            return Err(ConstraintError::RollbackTooFar { n_tokens, kept });
+        }
         self.first.rollback(n_tokens)?;
         self.second.rollback(n_tokens)
+    }
+
+    fn rollback_max(&self) -> usize {
+        self.first.rollback_max().min(self.second.rollback_max())
     }
 
     fn inside_name(&self) -> bool {
@@ -149,6 +157,23 @@ impl Constraint for Both {
     fn narrow(&mut self, name: &[u8]) {
         self.first.narrow(name);
         self.second.narrow(name);
+    }
+
+    fn decides(&self) -> bool {
+        self.first.decides() || self.second.decides()
+    }
+
+    fn choose(&mut self, logits: &[f32]) -> Option<TokenId> {
+        match (self.first.decides(), self.second.decides()) {
+            (true, _) => self.first.choose(logits),
+            (false, true) => self.second.choose(logits),
+            (false, false) => None,
+        }
+    }
+
+    fn note_probability(&mut self, log_prob: f64, log_prob_allowed: f64) {
+        self.first.note_probability(log_prob, log_prob_allowed);
+        self.second.note_probability(log_prob, log_prob_allowed);
     }
 
     fn report(&self) -> GuideReport {

@@ -103,6 +103,11 @@ pub trait Constraint: Send {
     /// When fewer are remembered.
     fn rollback(&mut self, n_tokens: usize) -> Result<(), ConstraintError>;
 
+    /// Most tokens that [`Constraint::rollback`] can take back now.
+    fn rollback_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// Whether the cursor is inside something that must be finished (a constrained name): stop strings
     /// do not apply, and a length limit that falls here cuts a name.
     fn inside_name(&self) -> bool;
@@ -127,11 +132,20 @@ pub trait Constraint: Send {
     /// names that still fit.
     fn narrow(&mut self, _name: &[u8]) {}
 
+    /// Whether tokens are chosen by [`Constraint::choose`].
+    fn decides(&self) -> bool {
+        false
+    }
+
     /// The next token, for guides that decide by probability instead of by mask; `logits` are those
     /// of the whole vocabulary. Called after `next` returned [`Need::Free`]; `None`: sample as usual.
     fn choose(&mut self, _logits: &[f32]) -> Option<TokenId> {
         None
     }
+
+    /// The token that is about to be checked has these log-probabilities without and with the mask, for
+    /// the records. Only told where `next` gave a mask and records are wanted.
+    fn note_probability(&mut self, _log_prob: f64, _log_prob_allowed: f64) {}
 
     /// What happened so far, in order of offset.
     fn report(&self) -> GuideReport;

@@ -135,6 +135,10 @@ impl Constraint for GrammarConstraint {
         Ok(())
     }
 
+    fn rollback_max(&self) -> usize {
+        self.lengths.len() + usize::from(self.is_ended)
+    }
+
     fn inside_name(&self) -> bool {
         false
     }

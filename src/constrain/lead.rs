@@ -96,6 +96,10 @@ impl Constraint for Lead {
         Ok(())
     }
 
+    fn rollback_max(&self) -> usize {
+        self.written.len() - 1
+    }
+
     fn inside_name(&self) -> bool {
         false
     }

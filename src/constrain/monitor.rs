@@ -396,6 +396,10 @@ impl Constraint for Monitor {
         Ok(())
     }
 
+    fn rollback_max(&self) -> usize {
+        self.history.len()
+    }
+
     fn inside_name(&self) -> bool {
         match &self.state.cursor.place {
             Place::Answered(Answered { names: Some((names, state)), .. }) => !names.may_end(*state),

@@ -190,6 +190,10 @@ impl Constraint for PaperGuide {
         Need::Free
     }
 
+    fn decides(&self) -> bool {
+        true
+    }
+
     fn choose(&mut self, logits: &[f32]) -> Option<TokenId> {
         let row = Distribution::new(logits);
         if let Some((token, prob, child)) = self.next_in_trie(&row) {
@@ -314,6 +318,10 @@ impl Constraint for PaperGuide {
         }
         self.chosen = None;
         Ok(())
+    }
+
+    fn rollback_max(&self) -> usize {
+        self.history.len()
     }
 
     fn inside_name(&self) -> bool {

@@ -4,6 +4,7 @@ mod automaton;
 
 mod fixture;
 mod grammar;
+mod guide;
 mod monitor;
 mod policy;
 

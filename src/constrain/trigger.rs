@@ -4,7 +4,7 @@
 //! Uses `base`, the lexer and the monitor's places. Driven by `engine` through [`Constraint`].
 //! # Invariants
 //! - The trigger is known by its id alone, is no part of the text, and never comes twice in a row.
-//! - A trigger inside a string or comment, or without names, changes nothing but the records.
+//! - A trigger inside a string, comment or number, or without names, changes nothing but the records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::base::{Candidates, TokenId, limit};
 
 use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
-use super::identifier::{is_identifier_byte, is_keyword};
+use super::identifier::{is_identifier_byte, is_identifier_start};
 use super::place::{Answered, Followed, Place, ROLLBACK_TOKENS_MAX, Typed, Unasked};
 use super::{
     ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore, PlaceKind,
@@ -77,8 +77,8 @@ impl TriggerGuide {
                 finished.push(answered.finish());
                 state.place = Place::Free;
             }
-            if !state.lexer.in_text_or_comment() {
-                state.place = Place::Unasked(state.unasked());
+            if let Some(unasked) = state.unasked() {
+                state.place = Place::Unasked(unasked);
             }
             return Some((state, finished));
         }
@@ -201,6 +201,10 @@ impl Constraint for TriggerGuide {
         Ok(())
     }
 
+    fn rollback_max(&self) -> usize {
+        self.history.len()
+    }
+
     fn inside_name(&self) -> bool {
         match &self.state.place {
             Place::Answered(Answered { names: Some((names, state)), .. }) => !names.may_end(*state),
@@ -257,12 +261,15 @@ impl State {
         }
     }
 
-    /// The question a trigger at the cursor asks: a name that is half written belongs to it.
-    fn unasked(&self) -> Unasked {
-        let is_name =
-            self.word.first().is_some_and(|b| !b.is_ascii_digit()) && !is_keyword(&self.word);
-        let typed = if is_name { self.word.clone() } else { Typed::new() };
-        Unasked { kind: PlaceKind::Trigger, offset: self.offset - typed.len(), typed }
+    /// The question a trigger at the cursor asks: a word that is half written belongs to it, a keyword
+    /// too, since it may become a name. No name can go on in text, comments and numbers.
+    fn unasked(&self) -> Option<Unasked> {
+        let begins_name = self.word.first().is_some_and(|b| is_identifier_start(*b));
+        if self.lexer.in_text_or_comment() || self.lexer.in_word() && !begins_name {
+            return None;
+        }
+        let typed = if self.lexer.in_word() { self.word.clone() } else { Typed::new() };
+        Some(Unasked { kind: PlaceKind::Trigger, offset: self.offset - typed.len(), typed })
     }
 
     fn is_constrained(&self) -> bool {

@@ -9,8 +9,12 @@
 //! - A step never waits for a tool. A failure inside one request ends that request only.
 //! - A finished or cancelled sequence holds no cache blocks after the call that ended it.
 
+mod choose;
+mod draft;
 mod error;
+mod logprobs;
 mod params;
+mod policy;
 mod sampler;
 mod score;
 mod sequence;
@@ -21,8 +25,10 @@ mod stop;
 mod tests;
 
 pub use error::EngineError;
+pub use logprobs::{TokenLogprobs, TopToken};
 pub use params::SamplingParams;
+pub use policy::Selection;
 pub use score::Scored;
 pub use sequence::{FinishReason, Request};
-pub use step::{Engine, EngineConfig, Event, Progress, StepTimes};
+pub use step::{Encode, Engine, EngineConfig, Event, Progress, StepTimes};
 pub use stop::StopRule;

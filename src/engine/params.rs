@@ -4,6 +4,7 @@
 //! Part of `engine`.
 
 use super::EngineError;
+use crate::base::limit;
 
 /// Sampling settings of one request. `temperature` 0 and `top_k` 1 both mean greedy.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,12 @@ pub struct SamplingParams {
     pub stop: Vec<String>,
     /// Go on past end-of-sequence tokens (they are never part of the text).
     pub ignore_eos: bool,
+    /// Texts to write; the samples share the prompt's cache. Sample `k` uses `seed + k`.
+    pub n: usize,
+    /// Report the log-probability of every token, and of this many of the likeliest.
+    pub logprobs: Option<usize>,
+    /// Feed likely next tokens before they are chosen. The text stays the same.
+    pub speculate: bool,
 }
 
 impl SamplingParams {
@@ -42,6 +49,9 @@ impl SamplingParams {
             max_tokens: None,
             stop: Vec::new(),
             ignore_eos: false,
+            n: 1,
+            logprobs: None,
+            speculate: false,
         }
     }
 
@@ -69,6 +79,13 @@ impl SamplingParams {
         in_range("min_p", p, (0.0..=1.0).contains(&p), "a number from 0 to 1")?;
         let r = self.repetition_penalty;
         in_range("repetition_penalty", r, r > 0.0 && r <= 100.0, "a number above 0, up to 100")?;
+        let in_count = |name: &'static str, value: usize, ok: bool, expected: &'static str| {
+            let error = || EngineError::BadParameter { name, value: value.to_string(), expected };
+            ok.then_some(()).ok_or_else(error)
+        };
+        let (n, top) = (self.n, self.logprobs.unwrap_or(0));
+        in_count("n", n, (1..=limit::SAMPLES_MAX).contains(&n), "a number from 1 to 64")?;
+        in_count("logprobs", top, top <= limit::LOGPROBS_MAX, "a number from 0 to 100")?;
         if self.stop.iter().any(String::is_empty) {
             return Err(EngineError::BadParameter {
                 name: "stop",

@@ -1,20 +1,25 @@
-//! The step loop: admit, lay out rows, run the decoder, choose a token for every sequence that has logits.
+//! The step loop: admit, lay out rows, run the decoder, choose tokens for every sequence that has logits.
 //!
 //! # Place
 //! Part of `engine`.
 
 use super::EngineError;
+use super::choose::{Choice, Logits};
+use super::draft::Drafter;
+use super::logprobs::TokenLogprobs;
 use super::sampler::Sampler;
 use super::sequence::{FinishReason, Request, Sequence, State};
 use super::stop::StopScan;
 use crate::base::{Candidates, SeqId, TokenId, limit};
-use crate::constrain::{AskAt, Constraint, Need, TokenMask, Verdict, Vocabulary};
+use crate::constrain::{AskAt, Constraint, Vocabulary};
 use crate::device::{Backend, SeqRows, StepRows};
 use crate::kv::{BlockPool, BlockTable};
 use crate::model::{Decoder, StepInput};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The tokens a model would write for some bytes; they spell exactly those bytes, or there are none.
+pub type Encode = Arc<dyn Fn(&[u8]) -> Vec<TokenId> + Send + Sync>;
 
 /// What an engine needs to know beyond its model.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +40,7 @@ impl Default for EngineConfig {
 #[non_exhaustive]
 pub enum Event {
     /// A token was chosen; `bytes` can no longer be taken back by a stop string (often empty).
-    Token { seq: SeqId, id: TokenId, bytes: Vec<u8> },
+    Token { seq: SeqId, id: TokenId, bytes: Vec<u8>, logprobs: Option<Box<TokenLogprobs>> },
     /// The constraint wants names. Answer with [`Engine::supply`]; the forward pass goes on meanwhile.
     /// `written` is the generated text and whatever of the token being checked comes before the cursor.
     Ask { seq: SeqId, at: AskAt, written: Vec<u8> },
@@ -66,6 +71,11 @@ pub enum Progress {
 pub struct StepTimes {
     pub n_steps: u64,
     pub n_rows: u64,
+    /// Tokens chosen.
+    pub n_tokens: u64,
+    /// Tokens that were fed before they were chosen, and how many of them were chosen then.
+    pub n_drafted: u64,
+    pub n_draft_taken: u64,
     pub model: Duration,
     pub sample: Duration,
     /// Inside constraints: masks, checks and bookkeeping.
@@ -76,14 +86,13 @@ pub struct StepTimes {
 pub struct Engine {
     pub(super) backend: Box<dyn Backend>,
     pub(super) decoder: Decoder,
-    vocabulary: Arc<Vocabulary>,
+    pub(super) vocabulary: Arc<Vocabulary>,
     config: EngineConfig,
     pub(super) pool: BlockPool,
-    /// Blocks promised to admitted sequences beyond those they hold.
-    n_promised: usize,
-    seqs: Vec<Sequence>,
+    pub(super) encode: Option<Encode>,
+    pub(super) seqs: Vec<Sequence>,
     next_id: u64,
-    times: StepTimes,
+    pub(super) times: StepTimes,
 }
 
 impl Engine {
@@ -104,11 +113,17 @@ impl Engine {
             vocabulary,
             config,
             pool: BlockPool::new(limits.kv_blocks, limits.kv_block_tokens),
-            n_promised: 0,
+            encode: None,
             seqs: Vec::new(),
             next_id: 0,
             times: StepTimes::default(),
         }
+    }
+
+    /// How names are cut into tokens, for drafts and for policies that look at whole names. Without it
+    /// names are neither drafted nor scored.
+    pub fn set_encoder(&mut self, encode: Encode) {
+        self.encode = Some(encode);
     }
 
     pub fn backend(&self) -> &dyn Backend {
@@ -133,14 +148,70 @@ impl Engine {
         (self.pool.n_free(), self.pool.n_blocks())
     }
 
-    /// Queue a request.
+    /// Queue a request. With `n` samples their ids are consecutive, from the one returned on.
     ///
     /// # Errors
     /// Empty prompts, parameters out of range, prompts that do not fit the context (with both numbers)
     /// or that the cache can never hold.
     pub fn submit(&mut self, request: Request) -> Result<SeqId, EngineError> {
-        let Request { prompt, params, constraint, stop_rule } = request;
+        let Request { prompt, params, constraint, stop_rule, selection, explain } = request;
         params.validate()?;
+        let n_tokens_max = self.room_for(&prompt, &params)?;
+        let n_blocks_max = self.pool.blocks_for(n_tokens_max - 1);
+        let n_forks = params.n - 1;
+        let n_blocks =
+            n_blocks_max + n_forks * (n_blocks_max - prompt.len() / self.pool.block_tokens());
+        if n_blocks > self.pool.n_blocks() {
+            let block = self.pool.block_tokens();
+            return Err(EngineError::CacheTooSmall {
+                need_tokens: n_blocks * block,
+                cache_tokens: self.pool.n_blocks() * block,
+            });
+        }
+        let id = SeqId(self.next_id);
+        self.next_id += params.n as u64;
+        let seed = params.seed.unwrap_or_else(fresh_seed);
+        let spelled = |t: &u32| self.vocabulary.token_bytes(TokenId(*t));
+        let drafter = params.speculate.then(|| {
+            let text: Vec<u8> = match &constraint {
+                Some(_) => prompt.iter().flat_map(spelled).copied().collect(),
+                None => Vec::new(), // only constrained names are guessed from words
+            };
+            Box::new(Drafter::new(&prompt, &text))
+        });
+        self.seqs.push(Sequence {
+            id,
+            n_prompt: prompt.len(),
+            tokens: prompt,
+            n_tokens_max,
+            n_blocks_max,
+            n_forks,
+            seed,
+            table: BlockTable::new(),
+            state: State::Waiting,
+            sampler: Sampler::new(seed),
+            scan: StopScan::new(&params.stop, stop_rule),
+            params,
+            selection,
+            explain,
+            constraint,
+            drafter,
+            draft: Vec::new(),
+            pending: None,
+            asked: false,
+            wants_policy: false,
+            policy_at: None,
+            logprobs: None,
+        });
+        Ok(id)
+    }
+
+    /// Most tokens that a request can come to hold.
+    fn room_for(
+        &self,
+        prompt: &[u32],
+        params: &super::SamplingParams,
+    ) -> Result<usize, EngineError> {
         if prompt.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }
@@ -166,24 +237,7 @@ impl Engine {
         if n_tokens_max - 1 > cache_tokens || prompt.len() > cache_tokens {
             return Err(EngineError::CacheTooSmall { need_tokens: n_tokens_max - 1, cache_tokens });
         }
-        let id = SeqId(self.next_id);
-        self.next_id += 1;
-        let seed = params.seed.unwrap_or_else(fresh_seed);
-        self.seqs.push(Sequence {
-            id,
-            n_prompt: prompt.len(),
-            tokens: prompt,
-            n_tokens_max,
-            table: BlockTable::new(),
-            state: State::Waiting,
-            sampler: Sampler::new(seed),
-            scan: StopScan::new(&params.stop, stop_rule),
-            params,
-            constraint,
-            pending: None,
-            asked: false,
-        });
-        Ok(id)
+        Ok(n_tokens_max)
     }
 
     /// End a sequence now; its cache is free when this returns. Unknown ids are ignored.
@@ -236,34 +290,50 @@ impl Engine {
             else {
                 continue;
             };
-            let choice = self.choose(i, Logits::Host(&mut logits), events)?;
-            i += usize::from(self.apply(i, choice, Some(logits), events));
+            let is_there = if std::mem::take(&mut seq.wants_policy) {
+                self.run_policy(i, logits, events)?
+            } else {
+                let choice = self.choose(i, Logits::Host(&mut logits), events)?;
+                self.apply(i, choice, Some(logits), events)
+            };
+            i += usize::from(is_there);
         }
         Ok(any)
     }
 
     /// Let waiting sequences in, first come first served, while the blocks they may need are free.
     fn admit(&mut self) {
-        let mut n_in = self.seqs.iter().filter(|s| !matches!(s.state, State::Waiting)).count();
+        let is_in = |s: &Sequence| !matches!(s.state, State::Waiting);
+        let mut n_in: usize = self.seqs.iter().filter(|s| is_in(s)).map(|s| 1 + s.n_forks).sum();
+        let mut n_promised = self.n_promised();
         for seq in &mut self.seqs {
-            if !matches!(seq.state, State::Waiting) {
+            if is_in(seq) {
                 continue;
             }
-            let need = self.pool.blocks_for(seq.n_tokens_max - 1);
-            if n_in == self.config.seqs_max || need + self.n_promised > self.pool.n_free() {
+            let need = seq.n_promised(&self.pool);
+            let n_new = 1 + seq.n_forks;
+            // More samples than fit beside each other still run: they take turns in the steps.
+            let fits = n_in + n_new <= self.config.seqs_max || n_in == 0;
+            if !fits || need + n_promised > self.pool.n_free() {
                 break;
             }
-            self.n_promised += need;
+            n_promised += need;
             seq.state = State::Running;
-            n_in += 1;
+            n_in += n_new;
         }
     }
 
-    /// Feed tokens of running sequences: one each for those that generate, then chunks of prompts.
+    /// Blocks promised to admitted sequences beyond those they hold.
+    pub(super) fn n_promised(&self) -> usize {
+        let admitted = self.seqs.iter().filter(|s| !matches!(s.state, State::Waiting));
+        admitted.map(|s| s.n_promised(&self.pool)).sum()
+    }
+
+    /// Feed tokens of running sequences: those that generate first, then chunks of prompts.
     fn run_rows(&mut self, events: &mut Vec<Event>) -> Result<bool, EngineError> {
-        let rows_max = self.decoder.limits().rows_max;
+        let limits = *self.decoder.limits();
         let mut picked: Vec<(usize, usize)> = Vec::new(); // (sequence, rows)
-        let mut n_rows = 0;
+        let (mut n_rows, mut n_logit_rows) = (0, 0);
         let mut prefill_left = self.config.prefill_rows_max;
         let running = |s: &Sequence| matches!(s.state, State::Running) && s.n_to_feed() > 0;
         for decode in [true, false] {
@@ -271,10 +341,11 @@ impl Engine {
                 if !running(seq) || (seq.n_to_feed() == 1) != decode {
                     continue;
                 }
-                let room = rows_max - n_rows;
+                let room = limits.rows_max - n_rows;
                 let n =
                     if decode { 1.min(room) } else { seq.n_to_feed().min(room).min(prefill_left) };
-                if n == 0 {
+                let ends = usize::from(n == seq.n_to_feed());
+                if n == 0 || n_logit_rows + ends > limits.logit_rows_max {
                     continue;
                 }
                 if !decode {
@@ -282,27 +353,62 @@ impl Engine {
                 }
                 picked.push((i, n));
                 n_rows += n;
+                n_logit_rows += ends;
             }
         }
         if picked.is_empty() {
             return Ok(false);
         }
         picked.sort_unstable();
+        n_rows +=
+            self.draft(&picked, limits.logit_rows_max - n_logit_rows, limits.rows_max - n_rows);
         let with_logits = self.forward(&picked, n_rows)?;
 
         // A sequence that ends leaves the list, so go from the back.
         for &(i, row) in with_logits.iter().rev() {
+            self.fork(i, row)?;
+            self.verify(i, row, events)?;
+        }
+        Ok(true)
+    }
+
+    /// Choose tokens from the rows of a sequence, as long as they are those that were fed already.
+    fn verify(
+        &mut self,
+        i: usize,
+        first_row: usize,
+        events: &mut Vec<Event>,
+    ) -> Result<(), EngineError> {
+        let draft = std::mem::take(&mut self.seqs[i].draft);
+        let mut n_taken = 0;
+        loop {
+            let row = first_row + n_taken;
             let choice = self.choose(i, Logits::Device { row }, events)?;
             let host = match choice {
                 Choice::Wait => Some(self.host_logits(row)?),
                 _ => None,
             };
-            self.apply(i, choice, host, events);
+            let token = choice.token();
+            if !self.apply(i, choice, host, events) {
+                self.times.n_draft_taken += n_taken as u64;
+                return Ok(());
+            }
+            if token.is_none() || token != draft.get(n_taken).copied() {
+                break;
+            }
+            n_taken += 1;
         }
-        Ok(true)
+        self.times.n_draft_taken += n_taken as u64;
+        let seq = &mut self.seqs[i];
+        seq.table.commit(&self.pool, n_taken);
+        if let Some(drafter) = &mut seq.drafter {
+            drafter.learn(draft.len(), n_taken);
+        }
+        Ok(())
     }
 
-    /// One decoder step; returns (sequence, logits row) for the sequences that are fully fed.
+    /// One decoder step; returns (sequence, first logits row) for the sequences that are fully fed.
+    /// Drafts are fed behind them, one logits row for each, and are not counted as cached.
     fn forward(
         &mut self,
         picked: &[(usize, usize)],
@@ -315,289 +421,95 @@ impl Engine {
         let mut with_logits = Vec::new();
         for &(i, n) in picked {
             let seq = &mut self.seqs[i];
-            let n_before = seq.table.blocks().len();
-            seq.table.reserve(&mut self.pool, n)?;
-            self.n_promised -= seq.table.blocks().len() - n_before;
+            let n_fed = n + seq.draft.len();
+            seq.table.reserve(&mut self.pool, n_fed)?;
             let past = seq.table.n_tokens();
-            for p in past..past + n {
-                ids.push(seq.tokens[p]);
+            let tokens = seq.tokens[past..past + n].iter().chain(&seq.draft);
+            for (p, &token) in (past..).zip(tokens) {
+                ids.push(token);
                 positions.push(p as u32);
                 slots.push(seq.table.slot(&self.pool, p));
             }
             if past + n == seq.tokens.len() {
                 with_logits.push((i, logit_rows.len()));
-                logit_rows.push(ids.len() as u32 - 1);
+                let n_rows = ids.len() as u32;
+                logit_rows.extend(n_rows - seq.draft.len() as u32 - 1..n_rows);
             }
+            self.times.n_drafted += seq.draft.len() as u64;
         }
         let mut first_row = 0;
         let seqs: Vec<SeqRows<'_>> = picked
             .iter()
             .map(|&(i, n)| {
-                let table = &self.seqs[i].table;
+                let Sequence { table, draft, .. } = &self.seqs[i];
                 let rows = SeqRows {
                     first_row,
-                    n_rows: n,
+                    n_rows: n + draft.len(),
                     past: table.n_tokens(),
                     blocks: table.blocks(),
                     tree: None,
                 };
-                first_row += n;
+                first_row += rows.n_rows;
                 rows
             })
             .collect();
-        let rows = StepRows { n_rows, positions: &positions, slots: &slots, seqs: &seqs };
+        let rows =
+            StepRows { n_rows: ids.len(), positions: &positions, slots: &slots, seqs: &seqs };
         let input = StepInput { ids: &ids, rows, logit_rows: &logit_rows };
         self.decoder.step(self.backend.as_mut(), &input)?;
         for &(i, n) in picked {
             self.seqs[i].table.commit(&self.pool, n);
         }
         self.times.n_steps += 1;
-        self.times.n_rows += n_rows as u64;
+        self.times.n_rows += ids.len() as u64;
         self.times.model += started.elapsed();
         Ok(with_logits)
     }
 
-    fn host_logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
-        let v = self.decoder.config().vocab;
-        let mut out = vec![0.0; v];
-        self.backend.read(self.decoder.logits(), row * v, &mut out)?;
-        Ok(out)
+    /// Give the samples of a request sequences of their own, once its prompt is cached: they share its
+    /// blocks, and choose their first token from the same logits.
+    fn fork(&mut self, i: usize, row: usize) -> Result<(), EngineError> {
+        let n_forks = std::mem::take(&mut self.seqs[i].n_forks);
+        if n_forks == 0 {
+            return Ok(());
+        }
+        let logits = self.host_logits(row)?;
+        for k in 1..=n_forks as u64 {
+            let mut fork = self.seqs[i].fork(&mut self.pool, k);
+            // Its half-full last block is its own from the start, so nothing is ever written to a
+            // shared one.
+            let pairs = fork.table.make_writable(&mut self.pool)?;
+            self.backend.copy_blocks(self.decoder.kv(), &pairs)?;
+            fork.state = State::Parked { logits: logits.clone() };
+            self.seqs.push(fork);
+        }
+        Ok(())
     }
 
-    /// Choose a token for a sequence that has logits.
-    fn choose(
-        &mut self,
-        i: usize,
-        mut logits: Logits<'_>,
-        events: &mut Vec<Event>,
-    ) -> Result<Choice, EngineError> {
-        let started = Instant::now();
-        let spent_before = self.times.constraint;
-        let outcome = loop {
-            // A token sampled earlier whose answer has come is checked again first.
-            let token = match self.seqs[i].pending.take() {
-                Some(token) => token,
-                None => match self.draw(i, &mut logits, events)? {
-                    Ok(token) => token,
-                    Err(choice) => break choice,
-                },
-            };
-            let seq = &mut self.seqs[i];
-            let Some(constraint) = seq.constraint.as_mut() else {
-                break Choice::Token(token);
-            };
-            let checking = Instant::now();
-            let verdict = guarded(|| constraint.check(TokenId(token)));
-            self.times.constraint += checking.elapsed();
-            match verdict {
-                Err(problem) => break Choice::Finish(FinishReason::Failed { problem }),
-                Ok(Verdict::Accept) => break Choice::Token(token),
-                // The next mask leaves the token out.
-                Ok(Verdict::Reject) => {}
-                Ok(Verdict::Ask(at)) => {
-                    seq.pending = Some(token);
-                    seq.ask(at, events);
-                    break Choice::Wait;
-                }
-            }
-        };
-        let constraint = self.times.constraint - spent_before;
-        self.times.sample += started.elapsed().saturating_sub(constraint);
-        Ok(outcome)
-    }
-
-    /// Sample one token under the constraint's mask.
-    fn draw(
-        &mut self,
-        i: usize,
-        logits: &mut Logits<'_>,
-        events: &mut Vec<Event>,
-    ) -> Result<Result<u32, Choice>, EngineError> {
-        let Sequence { constraint, params, sampler, tokens, .. } = &mut self.seqs[i];
-        let n_valid = self.vocabulary.len().min(self.decoder.config().vocab);
-        let asking = Instant::now();
-        let need = match constraint.as_mut() {
-            None => Ok(Need::Free),
-            Some(c) => guarded(|| c.next()),
-        };
-        self.times.constraint += asking.elapsed();
-        let mask = match need {
-            Err(problem) => return Ok(Err(Choice::Finish(FinishReason::Failed { problem }))),
-            Ok(Need::Free) => None,
-            Ok(Need::Mask(mask)) => Some(mask),
-            Ok(Need::Ask(at)) => {
-                self.seqs[i].ask(at, events);
-                return Ok(Err(Choice::Wait));
-            }
-            Ok(Need::DeadEnd(end)) => {
-                let reason = end.to_string();
-                return Ok(Err(Choice::Finish(FinishReason::DeadEnd { reason })));
-            }
-        };
-        let words = mask.map(TokenMask::words);
-        let (v, buffer) = (self.decoder.config().vocab, self.decoder.logits());
-        let greedy = params.is_greedy() && params.repetition_penalty == 1.0;
-        let backend = self.backend.as_mut();
-        let mut best = |words: Option<&[u32]>| -> Result<Option<u32>, EngineError> {
-            match logits {
-                Logits::Device { row } => Ok(backend.argmax(buffer, v, *row, n_valid, words)?),
-                Logits::Host(values) => Ok(host_argmax(&values[..n_valid], words)),
-            }
-        };
-        // What an unguided model would write here, for the record.
-        let barred = match mask {
-            None => None,
-            Some(mask) => best(None)?.map(TokenId).filter(|&id| !mask.is_allowed(id)),
-        };
-        let token = if greedy {
-            best(words)?
-        } else {
-            let mut values = match logits {
-                Logits::Host(values) => values.to_vec(),
-                Logits::Device { row } => {
-                    let mut out = vec![0.0; v];
-                    backend.read(buffer, *row * v, &mut out)?;
-                    out
-                }
-            };
-            values.truncate(n_valid);
-            sampler.sample(&mut values, params, tokens, words)
-        };
-        if let (Some(id), Some(c)) = (barred, constraint.as_mut()) {
-            c.note_wanted(id);
-        }
-        Ok(token.ok_or_else(|| {
-            let reason = "no token with a usable probability is allowed here".to_owned();
-            Choice::Finish(FinishReason::DeadEnd { reason })
-        }))
-    }
-
-    /// Carry out a choice. True when the sequence is still in the list.
-    fn apply(
-        &mut self,
-        i: usize,
-        choice: Choice,
-        host_logits: Option<Vec<f32>>,
-        events: &mut Vec<Event>,
-    ) -> bool {
-        match choice {
-            Choice::Wait => {
-                let logits = host_logits.expect("whoever waits brings its logits");
-                self.seqs[i].state = State::Parked { logits };
-                true
-            }
-            Choice::Finish(reason) => {
-                self.finish(i, reason, events);
-                false
-            }
-            Choice::Token(token) => match self.take_token(i, token, events) {
-                None => true,
-                Some(reason) => {
-                    self.finish(i, reason, events);
-                    false
-                }
-            },
-        }
-    }
-
-    /// Append a token to a sequence; says why the sequence ends, if it does.
-    fn take_token(
-        &mut self,
-        i: usize,
-        token: u32,
-        events: &mut Vec<Event>,
-    ) -> Option<FinishReason> {
-        let vocabulary = Arc::clone(&self.vocabulary);
-        let id = TokenId(token);
-        let context = self.decoder.config().context;
-        let seq = &mut self.seqs[i];
-        if let Some(constraint) = seq.constraint.as_mut() {
-            let accepting = Instant::now();
-            let outcome = guarded(|| constraint.accept(id));
-            self.times.constraint += accepting.elapsed();
-            let outcome = outcome.and_then(|r| r.map_err(|e| e.to_string()));
-            if let Err(problem) = outcome {
-                return Some(FinishReason::Failed { problem });
-            }
-        }
-        let ends = vocabulary.is_eos(id) && !seq.params.ignore_eos;
-        seq.tokens.push(token);
-        let stopped = !ends && seq.scan.push(vocabulary.token_bytes(id));
-        let bytes = if ends || stopped { Vec::new() } else { seq.scan.release().to_vec() };
-        events.push(Event::Token { seq: seq.id, id, bytes });
-        if ends || stopped {
-            return Some(FinishReason::Stop);
-        }
-        if seq.params.max_tokens.is_some_and(|n| seq.n_generated() >= n) {
-            return Some(FinishReason::Length);
-        }
-        if seq.tokens.len() > context {
-            return Some(FinishReason::Context);
-        }
-        if seq.tokens.len() >= seq.n_tokens_max {
-            return Some(FinishReason::Length);
-        }
-        // Ask early: the forward pass of this token runs while the tool works.
-        let asking = Instant::now();
-        let need = seq.constraint.as_mut().map(|c| guarded(|| c.next()));
-        if let Some(Ok(Need::Ask(at))) = need {
-            seq.ask(at, events);
-        }
-        self.times.constraint += asking.elapsed();
-        None
-    }
-
-    fn finish(&mut self, i: usize, reason: FinishReason, events: &mut Vec<Event>) {
+    pub(super) fn finish(&mut self, i: usize, reason: FinishReason, events: &mut Vec<Event>) {
         let mut seq = self.seqs.remove(i);
-        if !matches!(seq.state, State::Waiting) {
-            let promised = self.pool.blocks_for(seq.n_tokens_max - 1);
-            self.n_promised -= promised - seq.table.blocks().len();
-        }
         seq.table.clear(&mut self.pool);
+        let (n_prompt, n_forks) = (seq.n_prompt, seq.n_forks);
         events.push(Event::Finished {
             seq: seq.id,
             rest: seq.scan.release_all().to_vec(),
-            n_prompt: seq.n_prompt,
+            n_prompt,
             n_generated: seq.n_generated(),
-            reason,
+            reason: reason.clone(),
             constraint: seq.constraint,
         });
-    }
-}
-
-/// Where a sequence's logits are.
-enum Logits<'a> {
-    Device { row: usize },
-    Host(&'a mut Vec<f32>),
-}
-
-enum Choice {
-    Token(u32),
-    /// The constraint needs an answer first.
-    Wait,
-    Finish(FinishReason),
-}
-
-fn host_argmax(logits: &[f32], mask: Option<&[u32]>) -> Option<u32> {
-    let mut best: Option<(u32, f32)> = None;
-    for (id, &value) in (0u32..).zip(logits) {
-        let allowed = mask.is_none_or(|m| m[id as usize / 32] >> (id % 32) & 1 == 1);
-        if allowed && !value.is_nan() && best.is_none_or(|(_, b)| value > b) {
-            best = Some((id, value));
+        // Samples that never began end with it.
+        for k in 1..=n_forks as u64 {
+            events.push(Event::Finished {
+                seq: SeqId(seq.id.0 + k),
+                rest: Vec::new(),
+                n_prompt,
+                n_generated: 0,
+                reason: reason.clone(),
+                constraint: None,
+            });
         }
     }
-    best.map(|(id, _)| id)
-}
-
-/// A panic inside one request's constraint ends that request, not its neighbours.
-fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| {
-        let text = panic
-            .downcast_ref::<&str>()
-            .map(|s| (*s).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned());
-        format!("the constraint failed: {}", text.unwrap_or_else(|| "unknown panic".to_owned()))
-    })
 }
 
 /// A seed that differs from call to call.

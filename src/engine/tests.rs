@@ -62,7 +62,7 @@ fn run(engine: &mut Engine, n_seqs: usize) -> Vec<Outcome> {
     while engine.step(&mut events).expect("the host is never lost") == Progress::Ran {
         for event in std::mem::take(&mut events) {
             match event {
-                Event::Token { seq, id, bytes } => {
+                Event::Token { seq, id, bytes, .. } => {
                     outcomes[seq.0 as usize].ids.push(id.0);
                     outcomes[seq.0 as usize].text.extend(bytes);
                 }
@@ -367,4 +367,154 @@ fn a_panic_or_dead_end_in_one_request_ends_that_request_only() {
     assert!(matches!(outcomes[1].reason, Some(FinishReason::Failed { .. })));
     assert_eq!(outcomes[1].ids, [5], "what was written before is kept");
     assert!(matches!(outcomes[2].reason, Some(FinishReason::DeadEnd { .. })));
+}
+
+/// A prompt that says the same thing several times, so that something can be guessed.
+fn repetitive(salt: u32) -> Vec<u32> {
+    (0..60).map(|i| 3 + (i % 12 * 7 + salt * 13) % 280).collect()
+}
+
+/// The same for the text: it goes on as the prompt does for a while, is free for two tokens, and so on.
+fn goes_on(salt: u32) -> Option<Box<dyn Constraint>> {
+    let acts: Vec<Act> = (60..)
+        .take(40)
+        .map(|i| match i % 9 {
+            7 | 8 => Act::AskInCheck,
+            _ => Act::Only(3 + (i % 12 * 7 + salt * 13) % 280),
+        })
+        .collect();
+    Scripted::boxed(&acts)
+}
+
+#[test]
+fn speculation_never_changes_a_text_and_saves_passes() {
+    let sampled = SamplingParams { temperature: 0.7, seed: Some(3), ..greedy(40) };
+    for params in [greedy(40), sampled] {
+        let mut all = Vec::new();
+        let mut steps = Vec::new();
+        for speculate in [false, true] {
+            let mut e = engine(64);
+            for salt in 0..4 {
+                let params = SamplingParams { speculate, ..params.clone() };
+                let mut request = Request::new(repetitive(salt), params);
+                request.constraint = goes_on(salt);
+                e.submit(request).expect("fits");
+            }
+            all.push(run(&mut e, 4));
+            steps.push(e.times());
+        }
+        assert_eq!(all[0], all[1]);
+        assert!(steps[1].n_steps < steps[0].n_steps, "{steps:?}");
+        assert!(steps[1].n_draft_taken > 0 && steps[1].n_draft_taken <= steps[1].n_drafted);
+        assert_eq!(steps[0].n_drafted, 0);
+    }
+}
+
+#[test]
+fn speculation_stops_where_the_text_must() {
+    let full = |speculate| {
+        let mut e = engine(8);
+        let params = SamplingParams { speculate, ignore_eos: true, ..SamplingParams::greedy() };
+        let mut request = Request::new(repetitive(1), params);
+        request.constraint = goes_on(1);
+        e.submit(request).expect("fits");
+        run(&mut e, 1).remove(0)
+    };
+    assert_eq!(full(true), full(false));
+    assert_eq!(full(true).reason, Some(FinishReason::Context));
+}
+
+#[test]
+fn drafts_and_questions_get_along() {
+    let acts = [Act::AskFirst, Act::Only(9), Act::AskInCheck, Act::RejectOnce, Act::AskFirst];
+    let texts: Vec<Outcome> = [false, true]
+        .into_iter()
+        .map(|speculate| {
+            let mut e = engine(64);
+            let params = SamplingParams { speculate, ..greedy(30) };
+            let mut request = Request::new(repetitive(2), params);
+            request.constraint = Scripted::boxed(&acts);
+            e.submit(request).expect("fits");
+            run(&mut e, 1).remove(0)
+        })
+        .collect();
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!(texts[0].ids[1], 9);
+}
+
+#[test]
+fn samples_share_the_prompt_and_each_is_what_it_would_be_alone() {
+    let params = |seed, n| SamplingParams { temperature: 1.0, seed: Some(seed), n, ..greedy(20) };
+    let mut e = engine(16);
+    let all = e.cache_blocks().1;
+    let first = e.submit(Request::new(prompt(70, 3), params(11, 4))).expect("fits");
+    assert_eq!(first, SeqId(0));
+    let mut events = Vec::new();
+    while e.cache_blocks().0 == all || events.is_empty() {
+        e.step(&mut events).expect("runs");
+    }
+    // 4 full blocks are shared; each sample has its own half-full one.
+    assert_eq!(all - e.cache_blocks().0, 4 + 4);
+    let mut outcomes = vec![Outcome::default(); 4];
+    for event in events.drain(..) {
+        if let Event::Token { seq, id, bytes, .. } = event {
+            outcomes[seq.0 as usize].ids.push(id.0);
+            outcomes[seq.0 as usize].text.extend(bytes);
+        }
+    }
+    for (before, after) in outcomes.iter_mut().zip(run(&mut e, 4)) {
+        before.ids.extend(after.ids);
+    }
+    for (k, sample) in outcomes.iter().enumerate() {
+        let mut alone = engine(16);
+        alone.submit(Request::new(prompt(70, 3), params(11 + k as u64, 1))).expect("fits");
+        assert_eq!(run(&mut alone, 1)[0].ids, sample.ids, "sample {k}");
+    }
+    assert_ne!(outcomes[0].ids, outcomes[1].ids);
+}
+
+#[test]
+fn samples_that_never_began_end_with_their_request() {
+    let mut e = engine(64);
+    let params = SamplingParams { n: 3, ..greedy(4) };
+    let id = e.submit(Request::new(prompt(50, 3), params)).expect("fits");
+    let mut events = Vec::new();
+    e.step(&mut events).expect("runs"); // 24 rows of 50
+    e.cancel(id, &mut events);
+    let ended = events.iter().filter(|e| matches!(e, Event::Finished { .. })).count();
+    assert_eq!(ended, 3);
+    assert_eq!(e.cache_blocks().0, e.cache_blocks().1);
+    let too_many = SamplingParams { n: 40, ..greedy(60) };
+    let error = engine(16).submit(Request::new(prompt(50, 3), too_many)).expect_err("no room");
+    assert!(matches!(error, EngineError::CacheTooSmall { .. }), "{error}");
+    let none = SamplingParams { n: 0, ..greedy(4) };
+    assert!(e.submit(Request::new(prompt(5, 3), none)).is_err());
+}
+
+#[test]
+fn log_probabilities_come_with_each_token_before_and_after_the_mask() {
+    let mut e = engine(64);
+    let params = SamplingParams { logprobs: Some(2), ..greedy(3) };
+    let mut request = Request::new(prompt(9, 2), params);
+    request.constraint = Scripted::boxed(&[Act::Only(77)]);
+    e.submit(request).expect("fits");
+    let mut events = Vec::new();
+    while e.step(&mut events).expect("runs") == Progress::Ran {}
+    let records: Vec<(u32, TokenLogprobs)> = events
+        .into_iter()
+        .filter_map(|e| match e {
+            Event::Token { id, logprobs, .. } => Some((id.0, *logprobs.expect("asked for"))),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(records.len(), 3);
+    let (id, held) = &records[0];
+    assert_eq!(*id, 77);
+    assert!(held.log_prob_allowed.abs() < 1e-6, "the only one allowed");
+    assert!(held.log_prob < -0.1);
+    assert!(held.top.iter().all(|t| t.log_prob_allowed.is_none()));
+    let (id, free) = &records[1];
+    assert_eq!(free.top[0].id.0, *id, "greedy takes the likeliest");
+    assert_eq!(free.top.len(), 2);
+    assert_eq!(free.log_prob, free.top[0].log_prob);
 }

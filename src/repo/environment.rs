@@ -4,10 +4,12 @@
 //! Uses nothing of `repo`. Asked once when a project is opened.
 //! # Invariants
 //! - The interpreter runs isolated (`-I -S`): no user site, no `.pth` code, nothing of the project is
-//!   imported. It has `PYTHON_ANSWER_MS_MAX` to answer.
+//!   imported (modules of the standard library that are written in C are, for their names). It has
+//!   `PYTHON_ANSWER_MS_MAX` to answer.
 //! # Sources
 //! PEP 405 (virtual environments), the `site` module's documentation (path files).
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +22,14 @@ const PYTHON_ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 const QUESTION: &str = "\
 import sys, json
+native = {}
+for name in '_abc _codecs _collections _functools _io _locale _operator _signal _socket _sre _ssl _stat \
+_string _struct _thread _tracemalloc _weakref atexit array binascii cmath errno fcntl gc grp itertools marshal \
+math mmap posix pwd resource select sys syslog termios time unicodedata zlib'.split():
+    try:
+        native[name] = dir(__import__(name))
+    except Exception:
+        pass
 paths = []
 try:
     import sysconfig
@@ -36,6 +46,7 @@ json.dump({
     'builtin': list(sys.builtin_module_names),
     'executable': sys.executable,
     'prefix': sys.prefix,
+    'native': native,
 }, sys.stdout)
 ";
 
@@ -57,6 +68,8 @@ pub struct Environment {
     pub stdlib: Vec<PathBuf>,
     pub packages: Vec<PathBuf>,
     pub builtin_modules: Vec<String>,
+    /// The names of modules of the standard library that are written in C, as the interpreter has them.
+    pub native_names: BTreeMap<String, Vec<String>>,
     /// Why there is no interpreter, when there is none.
     pub fault: Option<String>,
 }
@@ -69,6 +82,8 @@ struct Reply {
     site: Vec<PathBuf>,
     builtin: Vec<String>,
     executable: PathBuf,
+    #[serde(default)]
+    native: BTreeMap<String, Vec<String>>,
 }
 
 /// Ask the chosen interpreter.
@@ -180,6 +195,7 @@ fn from_reply(program: &Path, reply: Reply) -> Environment {
         stdlib,
         packages,
         builtin_modules: reply.builtin,
+        native_names: reply.native,
         fault: None,
     }
 }

@@ -37,6 +37,10 @@ pub(crate) struct Library {
     stdlib: Vec<PathBuf>,
     packages: Vec<PathBuf>,
     builtin_modules: FxHashSet<String>,
+    /// Names of modules written in C, as the interpreter has them.
+    native_names: FxHashMap<Name, FxHashSet<Name>>,
+    /// An interpreter was asked and nothing hooks into its imports.
+    knows_packages: bool,
     state: RwLock<State>,
     /// The module of built-in names.
     builtins: ModuleId,
@@ -51,6 +55,9 @@ impl Library {
             stdlib: environment.stdlib.clone(),
             packages: environment.packages.clone(),
             builtin_modules: environment.builtin_modules.iter().cloned().collect(),
+            native_names: native_names(environment),
+            knows_packages: environment.executable.is_some()
+                && !environment.packages.iter().any(|dir| has_import_hooks(dir)),
             state: RwLock::default(),
             builtins: ModuleId::library(0),
             supplement: FileId::library(0),
@@ -97,6 +104,20 @@ impl Library {
 
     pub(crate) fn builtins(&self) -> ModuleId {
         self.builtins
+    }
+
+    /// The names that a module written in C has, when the interpreter said.
+    pub(crate) fn native_names(&self, module: Name) -> Option<&FxHashSet<Name>> {
+        self.native_names.get(&module)
+    }
+
+    /// Is every importable module one that can be found on disk?
+    pub(crate) fn knows_packages(&self) -> bool {
+        self.knows_packages
+    }
+
+    pub(crate) fn is_builtin_module(&self, name: &str) -> bool {
+        self.builtin_modules.contains(name)
     }
 
     /// Our own table of built-in types.
@@ -334,6 +355,23 @@ impl Library {
         state.by_path.insert(path.to_path_buf(), id);
         id
     }
+}
+
+fn native_names(environment: &Environment) -> FxHashMap<Name, FxHashSet<Name>> {
+    let names = |list: &Vec<String>| list.iter().map(|n| Name::new(n)).collect();
+    environment.native_names.iter().map(|(m, list)| (Name::new(m), names(list))).collect()
+}
+
+/// Editable installs may bring finders of their own: then not every module lies where it looks.
+fn has_import_hooks(packages: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(packages) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("__editable__") || name.ends_with(".egg-link")
+    })
 }
 
 /// The module that an entry of a folder is: `a.py`, `a.pyi`, an extension module, or a folder.

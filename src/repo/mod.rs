@@ -3,6 +3,7 @@
 //! # Place
 //! Uses `base`.
 
+mod check;
 mod cursor;
 mod environment;
 mod error;
@@ -23,10 +24,14 @@ mod symbol;
 #[allow(dead_code)] // the tree keeps what the checker and the queries are going to read
 mod syntax;
 mod validity;
+mod walk;
 
 #[cfg(test)]
 mod tests;
 
+pub use check::{
+    CheckConfig, CheckReport, Finding, Heed, Message, MessageSet, check, quoted, to_sarif,
+};
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};
 pub use error::{RepoError, SkipReason, Skipped};

@@ -57,12 +57,33 @@ pub struct Session {
     tiers: Tiers,
     /// The file as the last question outside a function had it.
     path_cache: Option<(PathBuf, PathBuf)>,
+    /// Stack that a question may use, in bytes.
+    stack_bytes_max: usize,
+    ran_out_of_stack: bool,
 }
 
 impl Session {
     pub fn new(project: Arc<Project>) -> Self {
         let snapshot = project.snapshot();
-        Self { project, snapshot, base: None, tiers: Tiers::default(), path_cache: None }
+        Self {
+            project,
+            snapshot,
+            base: None,
+            tiers: Tiers::default(),
+            path_cache: None,
+            stack_bytes_max: usize::MAX,
+            ran_out_of_stack: false,
+        }
+    }
+
+    /// Let questions use this much stack, counted from where they are asked.
+    pub fn limit_stack(&mut self, bytes_max: usize) {
+        self.stack_bytes_max = bytes_max;
+    }
+
+    /// Was the last answer cut short by the limit of the stack?
+    pub fn ran_out_of_stack(&self) -> bool {
+        self.ran_out_of_stack
     }
 
     /// The names that may stand at `offset` in `text`, which takes the place of the file's own.
@@ -73,6 +94,7 @@ impl Session {
         offset: usize,
         deadline: Option<Instant>,
     ) -> Candidates {
+        self.ran_out_of_stack = false;
         if offset > text.len() || !text.is_char_boundary(offset) {
             return Candidates::unknown(offset.min(text.len()), "the cursor is not in the text");
         }
@@ -136,8 +158,10 @@ impl Session {
             by: f.file.text.len() as i64 - b.file.text.len() as i64,
         });
         let world = World::new(&self.snapshot, overlay, deadline)
-            .resume(fragment, std::mem::take(&mut self.tiers));
+            .resume(fragment, std::mem::take(&mut self.tiers))
+            .within_stack(self.stack_bytes_max);
         let found = Place { world: &world, file, start, typed, moved }.answer();
+        self.ran_out_of_stack = world.ran_out_of_stack();
         self.tiers = world.into_tiers();
         found
     }

@@ -10,6 +10,7 @@ use crate::constrain::PythonLexer;
 use crate::engine::StopRule;
 
 /// Ends the text before the first logical line whose indentation is smaller than the body's.
+#[derive(Clone)]
 pub(super) struct BodyRule {
     lexer: PythonLexer,
     indent_cols: usize,
@@ -18,6 +19,7 @@ pub(super) struct BodyRule {
 }
 
 /// The line being written.
+#[derive(Clone)]
 enum Line {
     /// Only white space so far: where the line starts, and its width in columns.
     Blank { start: usize, cols: usize },
@@ -63,6 +65,10 @@ impl StopRule for BodyRule {
             }
         }
         None
+    }
+
+    fn clone_box(&self) -> Box<dyn StopRule> {
+        Box::new(self.clone())
     }
 }
 

@@ -6,13 +6,14 @@
 //! # Invariants
 //! What is kept is exactly what the model wrote, cut where the body ends: nothing is tidied up.
 
+use super::ask::ToolTimes;
 use super::body::{BodyRule, indent_cols};
 use super::drive::{Output, Surroundings, Work};
 use super::prompt::cut_to_fit;
 use super::{Model, RuntimeError};
-use crate::base::{CandidateSource, Query, limit};
-use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels};
-use crate::engine::{Request, SamplingParams};
+use crate::base::{CandidateSource, Query, TokenId, limit};
+use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels, PaperGuide, TriggerGuide};
+use crate::engine::{Request, SamplingParams, Selection};
 use crate::repo::FunctionInfo;
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials};
 use std::collections::BTreeMap;
@@ -63,6 +64,32 @@ impl Target {
     }
 }
 
+impl Target {
+    /// What of the lead is given, and what the model must write: the last byte of the first
+    /// indentation is left to it, so that it can choose a token that spans it and the code after it,
+    /// as in the text it was trained on.
+    fn split_lead(&self) -> (&str, &str) {
+        self.lead.split_at(self.lead.len().saturating_sub(1))
+    }
+
+    /// The file with what was written.
+    fn completed(&self, output: Output, is_cut: bool) -> Completion {
+        let (given, _) = self.split_lead();
+        let after = &self.text[self.range.end..];
+        let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
+        let mut body = format!("{given}{written}");
+        if !self.lead.is_empty() && !after.starts_with(['\n', '\r']) {
+            body.push('\n');
+        }
+        if self.text.contains("\r\n") {
+            body = body.replace("\r\n", "\n").replace('\n', "\r\n");
+        }
+        let start = self.range.start;
+        let file = format!("{}{body}{after}", &self.text[..start]);
+        Completion { range: start..start + body.len(), body, file, is_cut, output }
+    }
+}
+
 /// How the model is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptStyle {
@@ -76,11 +103,19 @@ pub enum PromptStyle {
 }
 
 /// What guides the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GuideMode {
     Off,
     /// Ask the tool at the places where a name begins.
     Monitor(MonitorLevels),
+    /// Ask where the model emits this token, and hold it to the answer.
+    Trigger(TokenId),
+    /// Ask where the model emits this token, and follow ToolGen's published rule: the tool is asked when
+    /// the trigger was at least this likely.
+    Paper {
+        trigger: TokenId,
+        confidence: f64,
+    },
 }
 
 /// How to complete.
@@ -89,8 +124,29 @@ pub struct CompleteConfig {
     pub guide: GuideMode,
     pub style: PromptStyle,
     pub params: SamplingParams,
+    /// How a constrained name is chosen.
+    pub selection: Selection,
+    /// Record how likely the chosen names were.
+    pub explain: bool,
+    /// Deadlines of the completion tool.
+    pub times: ToolTimes,
     /// Most tokens of the file that are shown.
     pub prompt_tokens_max: usize,
+}
+
+impl CompleteConfig {
+    /// The usual settings for a guide.
+    pub fn new(guide: GuideMode, params: SamplingParams) -> Self {
+        Self {
+            guide,
+            style: PromptStyle::Auto,
+            params,
+            selection: Selection::Greedy,
+            explain: false,
+            times: ToolTimes::default(),
+            prompt_tokens_max: 2048,
+        }
+    }
 }
 
 /// A finished completion.
@@ -108,7 +164,7 @@ pub struct Completion {
 }
 
 impl Model {
-    /// Write at a target.
+    /// Write at a target. With several samples: the first of them.
     ///
     /// # Errors
     /// Prompts that do not fit, parameters out of range, a chat template that is asked for and missing,
@@ -119,23 +175,61 @@ impl Model {
         config: &CompleteConfig,
         tool: &mut dyn CandidateSource,
     ) -> Result<Completion, RuntimeError> {
-        // The last byte of the first indentation is left to the model (it must write it), so that it
-        // can choose a token that spans it and the code after it, as in the text it was trained on.
-        let (given, healed) = target.lead.split_at(target.lead.len().saturating_sub(1));
-        let before = format!("{}{given}", &target.text[..target.range.start]);
-        let after = &target.text[target.range.end..];
-        let (prompt, is_cut) = self.file_prompt(&before, config)?;
+        let all = self.complete_all(std::slice::from_ref(target), config, tool)?;
+        all.into_iter().next().ok_or(RuntimeError::Stalled)
+    }
 
-        if matches!(config.guide, GuideMode::Monitor(_)) {
-            warm_up(tool, target);
+    /// Write at several targets at once, as many samples at each as the parameters say; completions in
+    /// the order of the targets.
+    ///
+    /// # Errors
+    /// As [`Model::complete`]; nothing is written then.
+    pub fn complete_all(
+        &mut self,
+        targets: &[Target],
+        config: &CompleteConfig,
+        tool: &mut dyn CandidateSource,
+    ) -> Result<Vec<Completion>, RuntimeError> {
+        let mut works = Vec::with_capacity(targets.len());
+        let mut cuts = Vec::with_capacity(targets.len());
+        for target in targets {
+            if config.guide != GuideMode::Off {
+                warm_up(tool, target);
+            }
+            let (work, is_cut) = self.work(target, config)?;
+            works.push(work);
+            cuts.push(is_cut);
         }
+        let outputs = self.run(works, Some(tool), &mut |_, _| {})?;
+        let n = config.params.n;
+        let placed = outputs.into_iter().enumerate();
+        Ok(placed.map(|(i, output)| targets[i / n].completed(output, cuts[i / n])).collect())
+    }
+
+    /// The tokens that the model is shown for a target.
+    ///
+    /// # Errors
+    /// As [`Model::complete`].
+    pub fn prompt(
+        &self,
+        target: &Target,
+        config: &CompleteConfig,
+    ) -> Result<Vec<u32>, RuntimeError> {
+        let (given, _) = target.split_lead();
+        let before = format!("{}{given}", &target.text[..target.range.start]);
+        Ok(self.file_prompt(&before, config)?.0)
+    }
+
+    /// The request that writes at a target, and whether the top of the file was left out.
+    fn work(&self, target: &Target, config: &CompleteConfig) -> Result<(Work, bool), RuntimeError> {
+        let (given, healed) = target.split_lead();
+        let before = format!("{}{given}", &target.text[..target.range.start]);
+        let (prompt, is_cut) = self.file_prompt(&before, config)?;
         let mut parts: Vec<Box<dyn Constraint>> = Vec::new();
         if !target.lead.is_empty() {
             parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
         }
-        if let GuideMode::Monitor(levels) = config.guide {
-            parts.push(Box::new(Monitor::new(self.name_store()?, levels, before.as_bytes())));
-        }
+        parts.extend(self.guide(config.guide, before.as_bytes())?);
         let constraint = parts
             .into_iter()
             .reduce(|first, second| Box::new(Both::new(first, second)) as Box<dyn Constraint>);
@@ -145,26 +239,34 @@ impl Model {
             params: config.params.clone(),
             constraint,
             stop_rule: Some(Box::new(rule)),
+            selection: config.selection,
+            explain: config.explain,
         };
-        let surroundings = Surroundings {
-            path: target.path.clone(),
-            before: before.clone(),
-            after: after.to_owned(),
-        };
-        let works = vec![Work { request, surroundings: Some(surroundings) }];
-        let output =
-            self.run(works, Some(tool), &mut |_, _| {})?.pop().ok_or(RuntimeError::Stalled)?;
-        let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
-        let mut body = format!("{given}{written}");
-        if !target.lead.is_empty() && !after.starts_with(['\n', '\r']) {
-            body.push('\n');
-        }
-        if target.text.contains("\r\n") {
-            body = body.replace("\r\n", "\n").replace('\n', "\r\n");
-        }
-        let start = target.range.start;
-        let file = format!("{}{body}{after}", &target.text[..start]);
-        Ok(Completion { range: start..start + body.len(), body, file, is_cut, output })
+        let after = target.text[target.range.end..].to_owned();
+        let surroundings = Surroundings { path: target.path.clone(), before, after };
+        let work = Work { request, surroundings: Some(surroundings), times: config.times };
+        Ok((work, is_cut))
+    }
+
+    /// The guide of a text that begins with `prefix`.
+    fn guide(
+        &self,
+        mode: GuideMode,
+        prefix: &[u8],
+    ) -> Result<Option<Box<dyn Constraint>>, RuntimeError> {
+        Ok(match mode {
+            GuideMode::Off => None,
+            GuideMode::Monitor(levels) => {
+                Some(Box::new(Monitor::new(self.name_store()?, levels, prefix)))
+            }
+            GuideMode::Trigger(trigger) => {
+                Some(Box::new(TriggerGuide::new(self.name_store()?, trigger, prefix)))
+            }
+            GuideMode::Paper { trigger, confidence } => {
+                let config = self.paper_config(trigger, confidence);
+                Some(Box::new(PaperGuide::new(config, prefix.len())))
+            }
+        })
     }
 
     /// The tokens that show the file up to the cursor, and whether its top was left out.

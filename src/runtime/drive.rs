@@ -4,9 +4,10 @@
 //! Part of `runtime`; the only place where the engine and a completion tool meet.
 
 use super::RuntimeError;
-use crate::base::{Answer, CandidateSource, Candidates, Query, SeqId, limit};
-use crate::constrain::{AskAt, GuideReport};
-use crate::engine::{Engine, Event, FinishReason, Progress, Request};
+use super::ask::{Asker, ToolTimes, with_asker};
+use crate::base::{CandidateSource, SeqId};
+use crate::constrain::GuideReport;
+use crate::engine::{Engine, Event, FinishReason, Progress, Request, TokenLogprobs};
 use crate::tokenizer::{StreamDecoder, Tokenizer};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -25,6 +26,14 @@ pub struct Surroundings {
 pub(super) struct Work {
     pub(super) request: Request,
     pub(super) surroundings: Option<Surroundings>,
+    pub(super) times: ToolTimes,
+}
+
+impl Work {
+    /// Text that no tool is asked about.
+    pub(super) fn plain(request: Request) -> Self {
+        Self { request, surroundings: None, times: ToolTimes::default() }
+    }
 }
 
 /// Times of one request, from its submission.
@@ -49,91 +58,134 @@ pub struct Output {
     pub n_prompt: usize,
     pub reason: FinishReason,
     pub guide: GuideReport,
+    /// One for each token, when the request asked for them.
+    pub logprobs: Vec<TokenLogprobs>,
     pub timings: Timings,
 }
 
 struct Running {
     seq: SeqId,
     surroundings: Option<Surroundings>,
+    times: ToolTimes,
     decoder: StreamDecoder,
     text: String,
     ids: Vec<u32>,
+    logprobs: Vec<TokenLogprobs>,
     started: Instant,
     first_token: Option<Duration>,
     tool: Duration,
     output: Option<Output>,
 }
 
-/// Run all requests; outputs in their order. `on_text` is told (request, new text) as it is certain.
+/// Run all requests; outputs in their order, the samples of one beside each other. `on_text` is told
+/// (output, new text) as it is certain.
 pub(super) fn drive(
     engine: &mut Engine,
     tokenizer: &Tokenizer,
     works: Vec<Work>,
-    mut tool: Option<&mut (dyn CandidateSource + '_)>,
+    tool: Option<&mut (dyn CandidateSource + '_)>,
     on_text: &mut dyn FnMut(usize, &str),
 ) -> Result<Vec<Output>, RuntimeError> {
-    let mut running = Vec::with_capacity(works.len());
-    let mut events = Vec::new();
-    for Work { request, surroundings } in works {
+    let mut running = submit(engine, tokenizer, works)?;
+    with_asker(tool, running.len(), |asker| run(engine, &mut running, asker, on_text))?;
+    running.into_iter().map(|r| r.output.ok_or(RuntimeError::Stalled)).collect()
+}
+
+/// Hand all requests to the engine, or none.
+fn submit(
+    engine: &mut Engine,
+    tokenizer: &Tokenizer,
+    works: Vec<Work>,
+) -> Result<Vec<Running>, RuntimeError> {
+    let mut running: Vec<Running> = Vec::with_capacity(works.len());
+    for Work { request, surroundings, times } in works {
         let started = Instant::now();
-        let seq = match engine.submit(request) {
+        let n = request.params.n as u64;
+        let first = match engine.submit(request) {
             Ok(seq) => seq,
             Err(error) => {
+                let mut events = Vec::new();
                 for r in &running {
-                    let r: &Running = r;
                     engine.cancel(r.seq, &mut events);
                 }
                 return Err(error.into());
             }
         };
-        running.push(Running {
-            seq,
-            surroundings,
+        running.extend((0..n).map(|k| Running {
+            seq: SeqId(first.0 + k),
+            surroundings: surroundings.clone(),
+            times,
             decoder: tokenizer.stream(),
             text: String::new(),
             ids: Vec::new(),
+            logprobs: Vec::new(),
             started,
             first_token: None,
             tool: Duration::ZERO,
             output: None,
-        });
+        }));
     }
-    while engine.step(&mut events)? == Progress::Ran {
+    Ok(running)
+}
+
+fn run(
+    engine: &mut Engine,
+    running: &mut [Running],
+    asker: &mut Asker<'_>,
+    on_text: &mut dyn FnMut(usize, &str),
+) -> Result<(), RuntimeError> {
+    let mut events = Vec::new();
+    loop {
+        let progress = engine.step(&mut events)?;
         for event in events.drain(..) {
-            match event {
-                Event::Token { seq, id, bytes } => {
-                    let (i, r) = find(&mut running, seq);
-                    r.first_token.get_or_insert_with(|| r.started.elapsed());
-                    r.ids.push(id.0);
-                    let text = r.decoder.push_bytes(&bytes);
-                    if !text.is_empty() {
-                        on_text(i, &text);
-                        r.text.push_str(&text);
-                    }
-                }
-                Event::Ask { seq, at, written } => {
-                    let (_, r) = find(&mut running, seq);
-                    let asked = Instant::now();
-                    let answer = answer(&mut tool, r.surroundings.as_ref(), &at, &written);
-                    let took = asked.elapsed();
-                    r.tool += took;
-                    engine.supply(seq, &answer, took);
-                }
-                Event::Finished { seq, reason, rest, n_prompt, constraint, .. } => {
-                    let (i, r) = find(&mut running, seq);
-                    let mut text = r.decoder.push_bytes(&rest);
-                    text.push_str(&r.decoder.finish());
-                    if !text.is_empty() {
-                        on_text(i, &text);
-                        r.text.push_str(&text);
-                    }
-                    let guide = constraint.map(|c| c.report()).unwrap_or_default();
-                    r.output = Some(r.finished(reason, n_prompt, guide));
-                }
-            }
+            take(event, running, asker, on_text);
+        }
+        let answers = asker.answers(progress == Progress::Waiting);
+        if progress != Progress::Ran && answers.is_empty() {
+            return Ok(()); // idle; a sequence that waits for nothing is reported as stalled
+        }
+        for answered in answers {
+            let (_, r) = find(running, answered.seq);
+            r.tool += answered.took;
+            engine.supply(answered.seq, &answered.candidates, answered.took);
         }
     }
-    running.into_iter().map(|r| r.output.ok_or(RuntimeError::Stalled)).collect()
+}
+
+fn take(
+    event: Event,
+    running: &mut [Running],
+    asker: &mut Asker<'_>,
+    on_text: &mut dyn FnMut(usize, &str),
+) {
+    match event {
+        Event::Token { seq, id, bytes, logprobs } => {
+            let (i, r) = find(running, seq);
+            r.first_token.get_or_insert_with(|| r.started.elapsed());
+            r.ids.push(id.0);
+            r.logprobs.extend(logprobs.map(|l| *l));
+            let text = r.decoder.push_bytes(&bytes);
+            if !text.is_empty() {
+                on_text(i, &text);
+                r.text.push_str(&text);
+            }
+        }
+        Event::Ask { seq, at, written } => {
+            let (_, r) = find(running, seq);
+            asker.ask(seq, r.surroundings.as_ref(), &at, &written, r.times, r.tool);
+        }
+        Event::Finished { seq, reason, rest, n_prompt, constraint, .. } => {
+            let (i, r) = find(running, seq);
+            let mut text = r.decoder.push_bytes(&rest);
+            text.push_str(&r.decoder.finish());
+            if !text.is_empty() {
+                on_text(i, &text);
+                r.text.push_str(&text);
+            }
+            let guide = constraint.map(|c| c.report()).unwrap_or_default();
+            r.output = Some(r.finished(reason, n_prompt, guide));
+        }
+    }
 }
 
 impl Running {
@@ -148,6 +200,7 @@ impl Running {
             n_prompt,
             reason,
             guide,
+            logprobs: std::mem::take(&mut self.logprobs),
             timings: Timings {
                 first_token_ms: first.as_secs_f64() * 1e3,
                 total_ms: total.as_secs_f64() * 1e3,
@@ -163,28 +216,4 @@ impl Running {
 fn find(running: &mut [Running], seq: SeqId) -> (usize, &mut Running) {
     let i = running.iter().position(|r| r.seq == seq).expect("events are about submitted requests");
     (i, &mut running[i])
-}
-
-/// Ask the tool at the cursor of a question; no tool and no file mean no knowledge.
-fn answer(
-    tool: &mut Option<&mut (dyn CandidateSource + '_)>,
-    surroundings: Option<&Surroundings>,
-    at: &AskAt,
-    written: &[u8],
-) -> Candidates {
-    let (Some(tool), Some(file)) = (tool, surroundings) else {
-        return Candidates::unknown(at.offset, "no completion tool");
-    };
-    let mut bytes = [file.before.as_bytes(), written].concat();
-    bytes.truncate(at.offset);
-    let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    let offset = text.len();
-    text.push_str(&file.after);
-    let deadline = Instant::now() + Duration::from_millis(limit::TOOL_CALL_MS_MAX);
-    let query = Query { path: &file.path, text: &text, offset, deadline };
-    let mut candidates = tool.candidates(&query);
-    if candidates.answer == Answer::Closed && Instant::now() > deadline {
-        candidates = Candidates::timed_out(offset);
-    }
-    candidates
 }

@@ -33,8 +33,16 @@ pub enum RuntimeError {
     Tool(#[from] CompleteError),
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
+    #[error(
+        "'{text}' is {n_tokens} tokens of this model's vocabulary; a trigger must be one token: take one that an adapter adds, or an existing special token"
+    )]
+    NoTrigger { text: String, n_tokens: usize },
     #[error("{} {problem}", path.display())]
     BadFile { path: PathBuf, problem: String },
+    #[error("pylint is not installed for {}; run `{} -m pip install pylint`, or name another interpreter with --python", python.display(), python.display())]
+    PylintMissing { python: PathBuf },
+    #[error("pylint, run by {}, {problem}", python.display())]
+    Pylint { python: PathBuf, problem: String },
     #[error("the engine stopped before every request was finished")]
     Stalled,
 }

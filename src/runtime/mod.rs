@@ -4,19 +4,23 @@
 //! Uses everything below it. Used by `profile`, `bench` and `cli`. It parses no arguments and prints
 //! nothing.
 
+mod ask;
 mod body;
 mod complete;
 mod drive;
 mod error;
+mod lint;
 mod model;
 mod prompt;
 mod store;
 mod syntax;
 mod tool;
 
+pub use ask::ToolTimes;
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
+pub use lint::{PylintConfig, run_pylint};
 pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
 pub use store::{
     Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,

@@ -6,9 +6,9 @@
 use super::RuntimeError;
 use super::drive::{Output, Work, drive};
 use crate::base::{CandidateSource, TokenId, limit};
-use crate::constrain::{NameStore, TokenTrie, Vocabulary};
+use crate::constrain::{NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
 use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend};
-use crate::engine::{Engine, EngineConfig, Request, SamplingParams};
+use crate::engine::{Encode, Engine, EngineConfig, Request, SamplingParams};
 use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
 use crate::model::{Decoder, DecoderLimits, ModelConfig};
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials, Tokenizer};
@@ -91,6 +91,7 @@ pub struct Model {
     tokenizer: Arc<Tokenizer>,
     vocabulary: Arc<Vocabulary>,
     names: OnceLock<Arc<NameStore>>,
+    paper_cache: PaperCache,
     threads: usize,
     engine: Engine,
 }
@@ -140,7 +141,7 @@ impl Model {
         let seqs_max = config.seqs_max.get().min(limit::STEP_SEQS_MAX);
         let limits = DecoderLimits {
             rows_max: limit::STEP_ROWS_MAX,
-            logit_rows_max: seqs_max.max(8),
+            logit_rows_max: seqs_max.max(8) + limit::DRAFT_ROWS_MAX,
             kv_blocks: kv_tokens.div_ceil(block),
             kv_block_tokens: block,
             kv_type: config.kv_type,
@@ -155,13 +156,16 @@ impl Model {
             .map_err(RuntimeError::Constraint)?,
         );
         let engine_config = EngineConfig { seqs_max, prefill_rows_max: limit::STEP_ROWS_MAX };
-        let engine = Engine::new(backend, decoder, Arc::clone(&vocabulary), engine_config);
+        let tokenizer = Arc::new(tokenizer);
+        let mut engine = Engine::new(backend, decoder, Arc::clone(&vocabulary), engine_config);
+        engine.set_encoder(encoder(&tokenizer));
         Ok(Self {
             files: files.clone(),
             fingerprint,
-            tokenizer: Arc::new(tokenizer),
+            tokenizer,
             vocabulary,
             names: OnceLock::new(),
+            paper_cache: PaperCache::default(),
             threads: threads(config).get(),
             engine,
         })
@@ -215,6 +219,37 @@ impl Model {
         Ok(Arc::clone(self.names.get_or_init(make)))
     }
 
+    /// The token that asks for names, by its spelling.
+    ///
+    /// # Errors
+    /// When no single token of the vocabulary is spelled like that.
+    pub fn trigger_token(&self, text: &str) -> Result<TokenId, RuntimeError> {
+        if let Some(id) = self.tokenizer.special_id(text) {
+            return Ok(id);
+        }
+        match self.tokenizer.encode_bytes(text.as_bytes())[..] {
+            [id] if self.tokenizer.token_bytes(id) == text.as_bytes() => Ok(id),
+            ref ids => Err(RuntimeError::NoTrigger { text: text.to_owned(), n_tokens: ids.len() }),
+        }
+    }
+
+    /// What ToolGen's published rule needs to know about the model.
+    pub(super) fn paper_config(&self, trigger: TokenId, confidence: f64) -> PaperConfig {
+        let text = self.tokenizer.special_text(trigger).map(str::to_owned);
+        let bytes = self.tokenizer.token_bytes(trigger);
+        let tokenizer = Arc::clone(&self.tokenizer);
+        PaperConfig {
+            vocabulary: Arc::clone(&self.vocabulary),
+            trigger,
+            trigger_text: text.unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned()),
+            confidence,
+            encode: Arc::new(move |text| {
+                tokenizer.encode(text, Specials::Parse, AddBos::Never).unwrap_or_default()
+            }),
+            cache: self.paper_cache.clone(),
+        }
+    }
+
     /// The tokens of a prompt.
     ///
     /// # Errors
@@ -250,10 +285,9 @@ impl Model {
         on_text: &mut dyn FnMut(&str),
     ) -> Result<Output, RuntimeError> {
         let request = Request::new(self.encode(prompt)?, params);
-        let mut outputs =
-            self.run(vec![Work { request, surroundings: None }], None, &mut |_, t| {
-                on_text(t);
-            })?;
+        let mut outputs = self.run(vec![Work::plain(request)], None, &mut |_, t| {
+            on_text(t);
+        })?;
         outputs.pop().ok_or(RuntimeError::Stalled)
     }
 
@@ -269,7 +303,7 @@ impl Model {
             .iter()
             .map(|(prompt, params)| {
                 let request = Request::new(self.encode(prompt)?, params.clone());
-                Ok(Work { request, surroundings: None })
+                Ok(Work::plain(request))
             })
             .collect::<Result<_, RuntimeError>>()?;
         self.run(works, None, &mut |_, _| {})
@@ -289,6 +323,16 @@ fn backend(config: &LoadConfig) -> Result<Box<dyn Backend>, RuntimeError> {
     Ok(match config.device {
         DeviceChoice::Auto | DeviceChoice::Cpu => Box::new(CpuBackend::new(Some(threads(config)))?),
         DeviceChoice::Reference => Box::new(ReferenceBackend::new()),
+    })
+}
+
+/// Cuts the rest of a name into tokens; a name that the vocabulary cannot write has none.
+fn encoder(tokenizer: &Arc<Tokenizer>) -> Encode {
+    let tokenizer = Arc::clone(tokenizer);
+    Arc::new(move |bytes| {
+        let ids = tokenizer.encode_bytes(bytes);
+        let spelled = ids.iter().flat_map(|&id| tokenizer.token_bytes(id));
+        if spelled.eq(bytes) { ids } else { Vec::new() }
     })
 }
 

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::complete::CompleteError;
+use crate::runtime::RuntimeError;
 
 /// A completion evaluation could not run.
 #[derive(Debug, thiserror::Error)]
@@ -23,5 +23,5 @@ pub enum CompletionBenchError {
     #[error("{path:?} holds answers for other positions; delete it to ask again")]
     OtherPositions { path: PathBuf },
     #[error("cannot ask about {package}: {problem}")]
-    Tool { package: String, problem: CompleteError },
+    Tool { package: String, problem: RuntimeError },
 }

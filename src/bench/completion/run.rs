@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::position::{Overlay, Position};
 use super::{CompletionBenchError, Positions};
 use crate::base::{CandidateSource, Query};
-use crate::complete::CompleteError;
+use crate::runtime::RuntimeError;
 
 /// How a run is done.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct Outcome {
 pub fn run(
     positions: &Positions,
     config: &RunConfig,
-    mut start: impl FnMut(&Path) -> Result<Box<dyn CandidateSource>, CompleteError>,
+    mut start: impl FnMut(&Path) -> Result<Box<dyn CandidateSource>, RuntimeError>,
     mut each: impl FnMut(&Position, &Outcome),
 ) -> Result<Vec<Outcome>, CompletionBenchError> {
     let mut outcomes = Vec::with_capacity(positions.positions.len());

@@ -6,13 +6,14 @@
 use crate::base::{LineIndex, TokenId};
 use crate::cli::Outcome;
 use crate::cli::env::Environment;
+use crate::cli::guide_args::GuideArgs;
 use crate::cli::model_args::ModelArgs;
 use crate::cli::output::{message, output_summary, print, print_json, table, timings_json};
 use crate::cli::repo_args::RepoArgs;
 use crate::cli::sampling_args::SamplingArgs;
-use crate::constrain::{GuideEvent, MonitorLevels};
+use crate::constrain::GuideEvent;
 use crate::runtime::{
-    CompleteConfig, Completion, GuideMode, Model, PromptStyle, Syntax, Target, check_syntax,
+    CompleteConfig, Completion, Model, PromptStyle, Syntax, Target, check_syntax,
 };
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -29,9 +30,8 @@ pub(in crate::cli) struct Args {
     /// Go on at a position, to the end of the block around it.
     #[arg(long, value_name = "FILE:LINE:COL")]
     at: Option<String>,
-    /// What keeps names tied to the repository.
-    #[arg(long, value_enum, default_value_t = Guide::Monitor)]
-    guide: Guide,
+    #[command(flatten)]
+    guide: GuideArgs,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
@@ -60,13 +60,6 @@ pub(in crate::cli) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Guide {
-    Off,
-    /// After a dot on a value whose type is known, only names that exist.
-    Monitor,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Style {
     /// As an assistant when the model has a chat template, else the file alone.
     Auto,
@@ -75,20 +68,8 @@ enum Style {
 }
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
-    let config = CompleteConfig {
-        guide: match args.guide {
-            Guide::Off => GuideMode::Off,
-            Guide::Monitor => GuideMode::Monitor(MonitorLevels { members: true, imports: false }),
-        },
-        style: match args.prompt_style {
-            Style::Auto => PromptStyle::Auto,
-            Style::Plain => PromptStyle::Plain,
-            Style::Chat => PromptStyle::Chat,
-        },
-        params: args.sampling.params(Some(args.max_tokens)),
-        prompt_tokens_max: args.prompt_tokens_max,
-    };
-    config.params.validate()?;
+    let params = args.sampling.params(Some(args.max_tokens));
+    params.validate()?;
     let mut repository = args.repo.open(env)?;
     let snapshot = repository.project.snapshot();
     let (name, target) = match (&args.symbol, &args.at) {
@@ -105,6 +86,18 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     };
     let room = args.prompt_tokens_max.saturating_add(args.max_tokens).saturating_add(256);
     let mut model = args.model.load_for(env, room)?;
+    let config = CompleteConfig {
+        style: match args.prompt_style {
+            Style::Auto => PromptStyle::Auto,
+            Style::Plain => PromptStyle::Plain,
+            Style::Chat => PromptStyle::Chat,
+        },
+        selection: args.guide.selection(),
+        explain: args.explain || args.json,
+        times: args.guide.times(),
+        prompt_tokens_max: args.prompt_tokens_max,
+        ..CompleteConfig::new(args.guide.mode(&model)?, params)
+    };
     let done = model.complete(&target, &config, repository.tool.as_mut())?;
     let python = repository.report.environment.executable.as_deref();
     let syntax = check_syntax(&done.file, python);

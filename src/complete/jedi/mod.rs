@@ -360,6 +360,10 @@ impl CandidateSource for Jedi {
         "jedi"
     }
 
+    fn is_process(&self) -> bool {
+        true
+    }
+
     fn candidates(&mut self, query: &Query<'_>) -> Candidates {
         let candidates = self.answer(query);
         self.counters.finish(&candidates);

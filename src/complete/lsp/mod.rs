@@ -446,6 +446,10 @@ impl CandidateSource for Lsp {
         &self.name
     }
 
+    fn is_process(&self) -> bool {
+        true
+    }
+
     fn candidates(&mut self, query: &Query<'_>) -> Candidates {
         let candidates = self.answer(query);
         self.counters.finish(&candidates);

@@ -151,12 +151,17 @@ impl World<'_> {
     /// An attribute in terms of the class's own type variables, not bound yet.
     fn raw_attribute(&self, class: ClassKey, name: Name, on_class: bool) -> Option<TySet> {
         let mro = self.mro(class);
-        if !mro.entries.iter().any(|e| {
-            self.own(e.class)
-                .names
-                .get(&name)
-                .is_some_and(|n| n.in_class || (n.on_instance && !on_class))
-        }) {
+        let mut found = false;
+        let mut found_in_stub = false;
+        for entry in &mro.entries {
+            if let Some(known) = self.own(entry.class).names.get(&name)
+                && (known.in_class || (known.on_instance && !on_class))
+            {
+                found = true;
+                found_in_stub |= !known.by_twin;
+            }
+        }
+        if !found {
             return None;
         }
         let key = Key::Attribute(class, name, on_class, class);
@@ -164,7 +169,9 @@ impl World<'_> {
             let mut out = TySet::empty();
             for entry in &mro.entries {
                 let own = self.own(entry.class);
-                let Some(known) = own.names.get(&name) else {
+                // What a stub leaves out it means to inherit, when a base has it.
+                let Some(known) = own.names.get(&name).filter(|n| !(n.by_twin && found_in_stub))
+                else {
                     continue;
                 };
                 let (found, ends) = self.entry_attribute(class, entry, name, on_class);

@@ -267,6 +267,22 @@ impl World<'_> {
         !found.bindings.is_empty() || (found.from_start.is_some() && bindings.iter().any(is_param))
     }
 
+    /// May a name that is deleted somewhere in its scope be bound when `pos` is reached?
+    pub(crate) fn may_be_bound_at(
+        &self,
+        file: &crate::repo::file::File,
+        scope: ScopeId,
+        bindings: &[Binding],
+        pos: u32,
+    ) -> bool {
+        let Some(first) = bindings.first() else {
+            return false;
+        };
+        let body = file.scopes.scope(scope).body;
+        let found = flow::reaching(&file.ast, body, bindings, first.name, pos, false);
+        found.from_start.is_some() || !found.bindings.is_empty()
+    }
+
     /// What a scope's name is when the scope's body has run; none when it is not bound there.
     pub(super) fn at_scope_exit(&self, env: &Env, name: Name) -> Option<TySet> {
         let bindings = env.file.scopes.of(env.scope, name);
@@ -472,28 +488,36 @@ impl World<'_> {
             Some(value) if declared.unknown && declared.items.is_empty() => {
                 self.expr(env, value).with_unknown()
             }
-            // `current_app: Flask = LocalProxy(…)`: what is assigned is not what is declared.
             Some(value) if matches!(ast.kind(value), ExprKind::Call { .. }) => {
                 let assigned = self.expr(env, value);
-                let mut declared = declared;
-                for ty in assigned.items {
-                    if let Ty::Instance { class, .. } = &ty
-                        && !declared.items.iter().any(|d| {
-                            !matches!(d, Ty::Instance { .. })
-                                || self.class_of(d).is_some_and(|d| {
-                                    self.is_subclass(*class, d) || self.is_protocol(d)
-                                })
-                        })
-                        && self.own(*class).has_class_level(Name::GETATTR_METHOD)
-                    {
-                        // A proxy: what it stands for is what is declared.
-                        declared.add(Ty::Instance { class: *class, args: None, exact: true });
-                    }
-                }
-                declared
+                self.declared_and_assigned(declared, assigned)
             }
             _ => declared,
         }
+    }
+
+    /// `stream: IO = BytesIO()` has the names of both; `app: Flask = LocalProxy(…)` those of the proxy too.
+    fn declared_and_assigned(&self, mut declared: TySet, assigned: TySet) -> TySet {
+        let is_instance = |t: &Ty| matches!(t, Ty::Instance { .. });
+        if declared.items.iter().any(|d| !is_instance(d) && *d != Ty::None) {
+            return declared;
+        }
+        let admitted: Vec<_> = declared.items.iter().filter_map(|d| self.class_of(d)).collect();
+        for ty in assigned.items {
+            let Ty::Instance { class, .. } = &ty else {
+                continue;
+            };
+            if admitted.contains(class) {
+                continue;
+            }
+            let is_narrower = admitted.iter().any(|d| self.is_subclass(*class, *d));
+            if is_narrower {
+                declared.add(ty);
+            } else if self.own(*class).has_class_level(Name::GETATTR_METHOD) {
+                declared.add(Ty::Instance { class: *class, args: None, exact: true });
+            }
+        }
+        declared
     }
 
     pub(super) fn alias_form(&self, env: &Env, annotation: ExprId) -> Option<Name> {

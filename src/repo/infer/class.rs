@@ -45,6 +45,8 @@ pub(crate) struct OwnName {
     pub(crate) in_class: bool,
     /// Assigned through `self`, listed in `__slots__`, or annotated.
     pub(crate) on_instance: bool,
+    /// Only the source beside a stub has it.
+    pub(crate) by_twin: bool,
     pub(crate) pos: u32,
 }
 
@@ -64,10 +66,24 @@ impl Own {
     }
 
     pub(super) fn add(&mut self, name: Name, in_class: bool, pos: u32) {
-        let entry =
-            self.names.entry(name).or_insert(OwnName { in_class: false, on_instance: false, pos });
+        let entry = self.names.entry(name).or_insert(OwnName {
+            in_class: false,
+            on_instance: false,
+            by_twin: false,
+            pos,
+        });
         entry.in_class |= in_class;
         entry.on_instance |= !in_class;
+    }
+
+    /// Take over what the source beside a stub has and the stub leaves out.
+    pub(super) fn add_twin(&mut self, more: &Self) {
+        for (&name, known) in &more.names {
+            self.names.entry(name).or_insert(OwnName { by_twin: true, pos: 0, ..*known });
+        }
+        if self.open.is_none() {
+            self.open.clone_from(&more.open);
+        }
     }
 }
 

@@ -382,6 +382,11 @@ impl World<'_> {
                 }
             }
         }
+        if matches!(module.name, Name::SYS | Name::BUILTINS) && id.library_index().is_some() {
+            out.set_open(|| {
+                Arc::from(format!("interpreters and embedders add to {}", module.name))
+            });
+        }
         if let Some(class) = self.library_class(Name::TYPES, Name::MODULE_TYPE) {
             // Stubs give modules a `__getattr__`, which no module has by itself.
             let open = out.open.take();

@@ -13,6 +13,7 @@ mod annotation;
 mod attribute;
 mod binding;
 mod call;
+mod certain;
 mod class;
 mod construct;
 mod evidence;
@@ -34,11 +35,12 @@ mod unify;
 mod variable;
 mod world;
 
+pub(crate) use certain::{Callee, Constructor};
 pub(crate) use flow::{Role, enclosing_path};
 pub(crate) use members::{Member, MemberKind, Members};
 pub(crate) use relation::FileRelations;
-pub(crate) use ty::{ClassKey, Ty};
-pub(crate) use world::{Env, Fragment, Tiers, World};
+pub(crate) use ty::{ClassKey, Descriptor, Ty, TySet};
+pub(crate) use world::{Env, Fragment, FrameKind, Tiers, World};
 
 /// Deepest chain of dependent questions.
 pub(crate) const DEPTH_MAX: u32 = 90;

@@ -39,9 +39,9 @@ impl World<'_> {
             return TySet::unknown();
         };
         // A package that imports from itself means its submodule when the name is not bound yet.
-        if Some(id) == file.module
-            && let Some(sub) = self.submodule(id, name)
-        {
+        let itself = self.module(id);
+        let is_itself = [itself.stub, itself.source].contains(&Some(file.id));
+        if is_itself && let Some(sub) = self.submodule(id, name) {
             return TySet::one(Ty::Module(sub));
         }
         if let Some(found) = self.bound_in_module(id, name) {

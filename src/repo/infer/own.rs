@@ -54,9 +54,13 @@ impl World<'_> {
             self.slot_names(file, binding, &mut own);
         }
         self.reflection(file, class, &mut own);
-        for name in [Name::GETATTR_METHOD, Name::GETATTRIBUTE] {
-            let by_itself = name == Name::GETATTRIBUTE && class.file.is_library();
-            if own.has_class_level(name) && !by_itself {
+        // `object` and `type` have these for everybody; a class that has them itself answers to anything.
+        let in_builtins = class.file.is_library() && file.module_name == Name::BUILTINS;
+        for name in [Name::GETATTR_METHOD, Name::GETATTRIBUTE, Name::SETATTR_METHOD] {
+            let by_itself = in_builtins && name != Name::GETATTR_METHOD;
+            // Sources pass a set attribute on, and what they set is seen; a stub says that any may be set.
+            let is_seen = name == Name::SETATTR_METHOD && !file.is_stub;
+            if own.has_class_level(name) && !by_itself && !is_seen {
                 own.open = Some(Arc::from(format!("{name} on {}", file.ast.class(id).name)));
             }
         }
@@ -165,15 +169,7 @@ impl World<'_> {
     pub(super) fn twin_names(&self, class: ClassKey, own: &mut Own) {
         let Some(twin) = self.twin(class) else { return };
         let more = self.own(twin);
-        for (&name, known) in &more.names {
-            own.add(name, known.in_class, 0);
-            if known.on_instance {
-                own.add(name, false, 0);
-            }
-        }
-        if own.open.is_none() {
-            own.open.clone_from(&more.open);
-        }
+        own.add_twin(&more);
     }
 
     /// `setattr(self, …)`, `vars(self)`, `self.__dict__` and hooks that add attributes.

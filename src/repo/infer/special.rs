@@ -114,6 +114,17 @@ impl World<'_> {
                     _ => None,
                 }
             }
+            // `object.__new__(C)`, `super().__new__(cls)`
+            Ty::Function { file, func, .. }
+                if file.is_library()
+                    && self.file(*file).module_name == Name::BUILTINS
+                    && self.file(*file).ast.function(*func).name == Name::NEW =>
+            {
+                let of = given.positional.first()?;
+                let is_class = |t: &Ty| matches!(t, Ty::Class { .. });
+                (!of.items.is_empty() && of.items.iter().all(is_class))
+                    .then(|| self.instances_of_classes(of))
+            }
             Ty::Function { file, func, receiver: None } => {
                 let owner = self.file(*file);
                 let name = owner.ast.function(*func).name;

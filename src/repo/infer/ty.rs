@@ -146,6 +146,10 @@ impl TySet {
         Self::one(Ty::None)
     }
 
+    fn alias(of: Ty) -> Ty {
+        Ty::Alias(Arc::new(Self::one(of)))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty() && !self.unknown
     }
@@ -202,6 +206,20 @@ impl TySet {
                 Ty::Var(var) => match by.get(*var) {
                     Some(found) => out.join(found.clone()),
                     None => out.add(ty.clone()),
+                },
+                Ty::Alias(inner) => match inner.items[..] {
+                    // `type[T]`: the classes of what T stands for.
+                    [Ty::Var(var)] if by.get(var).is_some_and(|f| !f.has_vars()) => {
+                        let found = by.get(var).cloned().unwrap_or_default();
+                        out.unknown |= found.unknown;
+                        for ty in found.items {
+                            out.add(match ty {
+                                Ty::Instance { class, args, .. } => Ty::Class { class, args },
+                                other => Self::alias(other),
+                            });
+                        }
+                    }
+                    _ => out.add(ty.replaced(by)),
                 },
                 _ => out.add(ty.replaced(by)),
             }

@@ -143,6 +143,9 @@ pub(crate) struct World<'s> {
     level: Cell<u32>,
     deadline: Option<Instant>,
     late: Cell<bool>,
+    /// The address that the stack must not grow down to.
+    stack_floor: usize,
+    out_of_stack: Cell<bool>,
     /// Some bound was hit.
     pub(super) truncated: Cell<bool>,
     pub(super) relations: super::relation::Relations,
@@ -244,6 +247,8 @@ impl<'s> World<'s> {
             level: Cell::new(0),
             deadline,
             late: Cell::new(false),
+            stack_floor: 0,
+            out_of_stack: Cell::new(false),
             truncated: Cell::new(false),
             relations: super::relation::Relations::default(),
         }
@@ -256,9 +261,26 @@ impl<'s> World<'s> {
         self
     }
 
+    /// Using at most so much stack from here on.
+    pub(crate) fn within_stack(mut self, bytes_max: usize) -> Self {
+        self.stack_floor = stack_address().saturating_sub(bytes_max);
+        self
+    }
+
+    pub(crate) fn ran_out_of_stack(&self) -> bool {
+        self.out_of_stack.get()
+    }
+
     /// The answers, for the next question.
     pub(crate) fn into_tiers(self) -> Tiers {
         self.tiers.into_inner()
+    }
+
+    /// Begin another question: it has the whole budget.
+    pub(crate) fn renew(&self) {
+        self.steps.set(0);
+        self.truncated.set(false);
+        self.resting_on.set(Tier::Library);
     }
 
     pub(super) fn rest_on(&self, tier: Tier) {
@@ -329,6 +351,7 @@ impl<'s> World<'s> {
     pub(crate) fn resolve_module(&self, name: Name) -> Option<ModuleId> {
         let table = &self.snapshot.modules;
         if let Some(&id) = table.by_name.get(&name) {
+            self.rest_on(Tier::Project);
             return Some(id);
         }
         let text = name.as_str();
@@ -367,7 +390,10 @@ impl<'s> World<'s> {
     /// Go one level deeper, or give up.
     pub(super) fn deeper(&self, question: impl FnOnce() -> TySet) -> TySet {
         let depth = self.depth.get();
-        if depth >= DEPTH_MAX || !self.step() {
+        if stack_address() < self.stack_floor {
+            self.out_of_stack.set(true);
+        }
+        if depth >= DEPTH_MAX || self.out_of_stack.get() || !self.step() {
             self.truncated.set(true);
             return TySet::unknown();
         }
@@ -415,7 +441,7 @@ impl<'s> World<'s> {
         };
         self.level.set(level - 1);
         let lowest = self.lowest.get();
-        let tier = self.resting_on.get();
+        let tier = self.resting_on.get().max(key.tier());
         // An answer that rests on an unfinished question further out is not final.
         if lowest >= level && !self.truncated.get() {
             self.tiers.borrow_mut().at(tier).done.insert(key, found.clone());
@@ -558,6 +584,13 @@ impl<'s> World<'s> {
             Ty::Var(_) | Ty::Super { .. } | Ty::Form(_) | Ty::Alias(_) => None,
         }
     }
+}
+
+/// About where the stack has grown to.
+#[inline(always)]
+fn stack_address() -> usize {
+    let marker = 0_u8;
+    std::hint::black_box(&raw const marker).addr()
 }
 
 use super::ty::Descriptor;

@@ -111,13 +111,19 @@ impl<'s> Parser<'s> {
         found
     }
 
-    /// Report a fault at the current token. The cursor itself is not one.
+    /// Report a fault at the current token, the first of its line: those after it follow from it. The
+    /// cursor itself is no fault.
     pub(super) fn error(&mut self, message: &'static str) {
-        if self.tok.kind != T::Cursor && self.ast.errors.len() < ERRORS_MAX {
-            let span = self.tok.span();
-            if self.ast.errors.last().is_none_or(|e| e.span != span) {
-                self.ast.errors.push(SyntaxError { span, message });
-            }
+        if self.tok.kind == T::Cursor || self.ast.errors.len() >= ERRORS_MAX {
+            return;
+        }
+        let span = self.tok.span();
+        let on_new_line = |last: &SyntaxError| {
+            let between = self.src.as_bytes().get(last.span.start as usize..span.start as usize);
+            between.is_none_or(|b| b.iter().any(|c| matches!(c, b'\n' | b'\r')))
+        };
+        if self.ast.errors.last().is_none_or(on_new_line) {
+            self.ast.errors.push(SyntaxError { span, message });
         }
     }
 

@@ -119,7 +119,7 @@ fn one_bad_line_costs_one_line() {
     check(
         "def a(): ...\nx = = 3\ndef b(: ...\ny = 1 2\ndef c(): ...\n)\nclass D: ...\n",
         "a b c D",
-        6,
+        4,
     );
 }
 

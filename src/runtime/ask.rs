@@ -1,0 +1,200 @@
+//! Asking a completion tool while the engine goes on: questions out, answers in, budgets kept.
+//!
+//! # Place
+//! Part of `runtime`. The engine parks a sequence whose answer has not come; this module says who
+//! answers, by when, and that the same question is asked once.
+//! # Invariants
+//! - Every question gets exactly one answer. No tool, no file, no time left are answers too.
+//! - A tool that runs in another process, or that several sequences ask, is asked from a thread of its
+//!   own: the steps of the others go on. One sequence alone asks our own tool in place, which is
+//!   quicker than waking a thread.
+
+use super::drive::Surroundings;
+use crate::base::{Answer, CandidateSource, Candidates, Query, SeqId, limit};
+use crate::constrain::AskAt;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Deadlines of a request's questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolTimes {
+    /// Of one call.
+    pub call: Duration,
+    /// Of all calls of one request together.
+    pub request: Duration,
+}
+
+impl Default for ToolTimes {
+    fn default() -> Self {
+        Self {
+            call: Duration::from_millis(limit::TOOL_CALL_MS_MAX),
+            request: Duration::from_millis(limit::TOOL_REQUEST_MS_MAX),
+        }
+    }
+}
+
+/// One question, complete.
+struct Question {
+    seq: SeqId,
+    path: PathBuf,
+    text: String,
+    offset: usize,
+    call: Duration,
+}
+
+/// What came of it.
+pub(super) struct Answered {
+    pub(super) seq: SeqId,
+    pub(super) candidates: Candidates,
+    pub(super) took: Duration,
+}
+
+/// Who answers.
+enum Line<'a> {
+    Nobody,
+    Here(&'a mut (dyn CandidateSource + 'a)),
+    Thread { questions: Sender<Question>, answers: Receiver<Answered> },
+}
+
+/// The tool of one run, with the answers it gave.
+pub(super) struct Asker<'a> {
+    line: Line<'a>,
+    ready: Vec<Answered>,
+    n_waiting: usize,
+    known: FxHashMap<u64, Candidates>,
+    keys: FxHashMap<SeqId, u64>,
+}
+
+/// Answers remembered in one run: samples of one request ask the same things.
+const KNOWN_MAX: usize = 1024;
+
+/// Run `f` with somebody to ask.
+pub(super) fn with_asker<T>(
+    tool: Option<&mut (dyn CandidateSource + '_)>,
+    n_seqs: usize,
+    f: impl FnOnce(&mut Asker<'_>) -> T,
+) -> T {
+    match tool {
+        None => f(&mut Asker::new(Line::Nobody)),
+        Some(tool) if n_seqs < 2 && !tool.is_process() => f(&mut Asker::new(Line::Here(tool))),
+        Some(tool) => std::thread::scope(|scope| {
+            let (questions, inbox) = channel::<Question>();
+            let (outbox, answers) = channel();
+            scope.spawn(move || {
+                for question in inbox {
+                    if outbox.send(answer(tool, &question)).is_err() {
+                        break; // nobody listens any more
+                    }
+                }
+            });
+            f(&mut Asker::new(Line::Thread { questions, answers }))
+        }),
+    }
+}
+
+impl<'a> Asker<'a> {
+    fn new(line: Line<'a>) -> Self {
+        Self {
+            line,
+            ready: Vec::new(),
+            n_waiting: 0,
+            known: FxHashMap::default(),
+            keys: FxHashMap::default(),
+        }
+    }
+
+    /// Pass a question on. `spent` is what the request's earlier calls took.
+    pub(super) fn ask(
+        &mut self,
+        seq: SeqId,
+        file: Option<&Surroundings>,
+        at: &AskAt,
+        written: &[u8],
+        times: ToolTimes,
+        spent: Duration,
+    ) {
+        let at_once = |candidates| Answered { seq, candidates, took: Duration::ZERO };
+        let (Some(file), false) = (file, matches!(self.line, Line::Nobody)) else {
+            let candidates = Candidates::unknown(at.offset, "no completion tool");
+            self.ready.push(at_once(candidates));
+            return;
+        };
+        let left = times.request.saturating_sub(spent);
+        if left.is_zero() {
+            let mut candidates = Candidates::timed_out(at.offset);
+            candidates.reason = Some("the request's time for the tool is used up".into());
+            self.ready.push(at_once(candidates));
+            return;
+        }
+        let mut bytes = [file.before.as_bytes(), written].concat();
+        bytes.truncate(at.offset);
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        let offset = text.len();
+        text.push_str(&file.after);
+        let mut hasher = FxHasher::default();
+        (&file.path, &text, offset).hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(known) = self.known.get(&key) {
+            self.ready.push(at_once(known.clone()));
+            return;
+        }
+        let question =
+            Question { seq, path: file.path.clone(), text, offset, call: times.call.min(left) };
+        self.keys.insert(seq, key);
+        match &mut self.line {
+            Line::Nobody => {}
+            Line::Here(tool) => {
+                let answered = answer(*tool, &question);
+                self.take(answered);
+            }
+            Line::Thread { questions, .. } => match questions.send(question) {
+                Ok(()) => self.n_waiting += 1,
+                Err(_) => {
+                    let candidates = Candidates::unknown(at.offset, "the completion tool is gone");
+                    self.ready.push(at_once(candidates));
+                }
+            },
+        }
+    }
+
+    /// The answers there are. With `wait` at least one, as long as any is outstanding.
+    pub(super) fn answers(&mut self, wait: bool) -> Vec<Answered> {
+        if let Line::Thread { answers, .. } = &self.line {
+            let mut came: Vec<Answered> = Vec::new();
+            if wait && self.ready.is_empty() && self.n_waiting > 0 {
+                came.extend(answers.recv().ok());
+            }
+            came.extend(answers.try_iter());
+            self.n_waiting -= came.len();
+            for answered in came {
+                self.take(answered);
+            }
+        }
+        std::mem::take(&mut self.ready)
+    }
+
+    fn take(&mut self, answered: Answered) {
+        if let Some(key) = self.keys.remove(&answered.seq)
+            && answered.candidates.answer != Answer::TimedOut
+            && self.known.len() < KNOWN_MAX
+        {
+            self.known.insert(key, answered.candidates.clone());
+        }
+        self.ready.push(answered);
+    }
+}
+
+fn answer(tool: &mut dyn CandidateSource, question: &Question) -> Answered {
+    let asked = Instant::now();
+    let deadline = asked + question.call;
+    let Question { seq, path, text, offset, .. } = question;
+    let query = Query { path, text, offset: *offset, deadline };
+    let mut candidates = tool.candidates(&query);
+    if candidates.answer == Answer::Closed && Instant::now() > deadline {
+        candidates = Candidates::timed_out(*offset);
+    }
+    Answered { seq: *seq, candidates, took: asked.elapsed() }
+}
