@@ -430,6 +430,9 @@ fn emulate(root: &Path, out: &Path, manifest: &Manifest) -> Result<()> {
     build.flag_if_supported("-Wno-unknown-pragmas"); // `#pragma unroll` is for the GPU compiler
     for flag in env::var("TETHER_EMU_FLAGS").unwrap_or_default().split_whitespace() {
         build.flag(flag);
+        if flag.starts_with("-fsanitize=") {
+            println!("cargo::rustc-link-arg={flag}");
+        }
     }
     build.file(root.join("kernels/emu/emu.cpp")).file(&table);
     build.try_compile("tether_emu")?;

@@ -5,8 +5,9 @@
 
 use super::bars;
 use super::env::Environment;
+use super::output::message;
 use crate::device::KvType;
-use crate::runtime::{DeviceChoice, LoadConfig, Model, ModelFiles};
+use crate::runtime::{DeviceChoice, LoadConfig, MemoryPlan, Model, ModelFiles};
 use std::num::NonZeroUsize;
 
 /// Which model, and how it is run.
@@ -28,12 +29,26 @@ pub(super) struct ModelArgs {
     /// How keys and values are stored.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     kv_type: Kv,
+    /// Share of a GPU's free memory that may be used.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = parse_share)]
+    gpu_memory_fraction: f32,
+}
+
+fn parse_share(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a number above 0 and up to 1 was expected".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Device {
+    /// A GPU where one can be used, else the processor.
     Auto,
+    Cuda,
     Cpu,
+    /// The CUDA kernels on the processor, for tests; in builds with the feature `emu`.
+    Emu,
     /// Plain code in f32 with f64 sums; slow, for comparisons.
     Reference,
 }
@@ -80,7 +95,9 @@ impl ModelArgs {
         let config = LoadConfig {
             device: match self.device {
                 Device::Auto => DeviceChoice::Auto,
+                Device::Cuda => DeviceChoice::Cuda,
                 Device::Cpu => DeviceChoice::Cpu,
+                Device::Emu => DeviceChoice::Emu,
                 Device::Reference => DeviceChoice::Reference,
             },
             threads: self.threads,
@@ -91,14 +108,20 @@ impl ModelArgs {
             },
             kv_tokens: self.kv_tokens.map(NonZeroUsize::get).or(n_tokens),
             seqs_max,
+            memory_fraction: self.gpu_memory_fraction,
         };
         let bar = bars::items(0, "loading");
-        let model = Model::load(&files, &config, &mut |done, all| {
+        let mut on_plan = |plan: &MemoryPlan| message(&plan.to_string());
+        let model = Model::load_planned(&files, &config, &mut on_plan, &mut |done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
-        Ok(model?)
+        let model = model?;
+        if let Some(note) = model.device_note() {
+            message(note);
+        }
+        Ok(model)
     }
 
     /// Where the model is; a name that was not pulled yet is an error that says how to.

@@ -162,6 +162,13 @@ pub struct Attention {
     pub window: Option<usize>,
 }
 
+/// Memory of a device, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceMemory {
+    pub free: u64,
+    pub total: u64,
+}
+
 /// A device that can run a decoder. Rows of buffers are contiguous; `x: [T, C]` means that the first
 /// `T · C` elements are used.
 ///
@@ -173,6 +180,11 @@ pub trait Backend: Send {
     fn name(&self) -> &'static str;
     /// What `tether devices` and profiles show: processor, instruction set, threads, memory.
     fn description(&self) -> String;
+
+    /// Memory of the device; `None` when it uses the machine's own.
+    fn memory(&self) -> Option<DeviceMemory> {
+        None
+    }
 
     /// Take a weight matrix made of `parts` (same `cols`; types may differ). The data is copied into
     /// the device's own layout and may be dropped afterwards.

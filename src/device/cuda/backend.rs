@@ -17,8 +17,8 @@ use super::staging::Section;
 use crate::base::limit;
 use crate::device::cpu::source;
 use crate::device::{
-    Activation, Attention, Backend, BufferId, DeviceError, KvId, KvShape, KvType, MatrixId,
-    MatrixSource, RopeStore, RopeStyle, Stacking, StepRows, VectorId,
+    Activation, Attention, Backend, BufferId, DeviceError, DeviceMemory, KvId, KvShape, KvType,
+    MatrixId, MatrixSource, RopeStore, RopeStyle, Stacking, StepRows, VectorId,
 };
 
 /// Rows of x up to which a product reads the weights once for each block of rows of w (`matvec`).
@@ -340,6 +340,10 @@ impl Backend for CudaBackend {
 
     fn description(&self) -> String {
         self.queue.driver().description()
+    }
+
+    fn memory(&self) -> Option<DeviceMemory> {
+        self.queue.driver().memory().ok()
     }
 
     fn matrix(

@@ -11,7 +11,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::kernel::KernelId;
 use super::params::Params;
-use crate::device::DeviceError;
+use crate::device::{DeviceError, DeviceMemory};
 
 /// An address on the device; 0 is "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Pod, Zeroable)]
@@ -72,19 +72,12 @@ impl Launch {
     }
 }
 
-/// Memory of a device, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::device) struct Memory {
-    pub(in crate::device) free: u64,
-    pub(in crate::device) total: u64,
-}
-
 /// A machine that runs kernels.
 pub(in crate::device) trait Driver: Send {
     /// `cuda` or `emu`.
     fn name(&self) -> &'static str;
     fn description(&self) -> String;
-    fn memory(&self) -> Result<Memory, DeviceError>;
+    fn memory(&self) -> Result<DeviceMemory, DeviceError>;
 
     /// Memory with undefined contents, aligned to 256 bytes.
     ///

@@ -24,7 +24,7 @@ mod staging;
 
 use crate::device::DeviceError;
 pub use backend::CudaBackend;
-pub(super) use driver::{DevicePtr, Driver, GraphId, Launch, Memory};
+pub(super) use driver::{DevicePtr, Driver, GraphId, Launch};
 pub use probe::{Gpu, gpus, has_driver};
 use std::path::Path;
 

@@ -14,10 +14,10 @@ use cudarc::driver::{result, sys};
 use result::DriverError;
 
 use super::compile;
-use super::driver::{DevicePtr, Driver, GraphId, Launch, Memory};
+use super::driver::{DevicePtr, Driver, GraphId, Launch};
 use super::kernel::KERNELS;
 use super::probe::{self, Gpu, name_of, unavailable};
-use crate::device::DeviceError;
+use crate::device::{DeviceError, DeviceMemory};
 
 /// Uploads of at least this go through pinned memory, which the device reads at full speed.
 const PINNED_MIN_BYTES: usize = 1 << 20;
@@ -225,10 +225,10 @@ impl Driver for NvidiaDriver {
         )
     }
 
-    fn memory(&self) -> Result<Memory, DeviceError> {
+    fn memory(&self) -> Result<DeviceMemory, DeviceError> {
         self.bind().map_err(lost)?;
         let (free, total) = result::mem_get_info().map_err(lost)?;
-        Ok(Memory { free: free as u64, total: total as u64 })
+        Ok(DeviceMemory { free: free as u64, total: total as u64 })
     }
 
     fn allocate(&mut self, n_bytes: usize, what: &str) -> Result<DevicePtr, DeviceError> {

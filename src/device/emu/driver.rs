@@ -8,8 +8,8 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 
 use super::sys::{self, EmuBuffer};
-use crate::device::DeviceError;
-use crate::device::cuda::{DevicePtr, Driver, GraphId, Launch, Memory};
+use crate::device::cuda::{DevicePtr, Driver, GraphId, Launch};
+use crate::device::{DeviceError, DeviceMemory};
 
 /// In which order a block's warps and a warp's lanes run. A kernel without a missing barrier does not notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +91,9 @@ impl Driver for EmuDriver {
         "CUDA kernels compiled for the host, for tests".to_owned()
     }
 
-    fn memory(&self) -> Result<Memory, DeviceError> {
+    fn memory(&self) -> Result<DeviceMemory, DeviceError> {
         let Capacity { total, used } = self.capacity;
-        Ok(Memory { free: total - used, total })
+        Ok(DeviceMemory { free: total - used, total })
     }
 
     fn allocate(&mut self, n_bytes: usize, what: &str) -> Result<DevicePtr, DeviceError> {

@@ -7,6 +7,7 @@ use super::*;
 use crate::device::{
     Attention, KvShape, KvType, ReferenceBackend, RopeStore, RopeStyle, SeqRows, StepRows,
 };
+use half::f16;
 
 const BLOCK_TOKENS: usize = 16;
 
@@ -107,7 +108,7 @@ impl Case {
     }
 
     fn rope(&self, backend: &mut dyn Backend) -> RopeStore {
-        let mut numbers = Numbers(11);
+        let mut numbers = Numbers::new(11);
         let inv_freq: Vec<f32> =
             (0..self.d / 4).map(|i| 10000f32.powf(-2.0 * i as f32 / self.d as f32)).collect();
         RopeStore {
@@ -124,7 +125,7 @@ impl Case {
 
     /// Queries, keys and values of all tokens of each sequence.
     fn rows(&self) -> Vec<Vec<f32>> {
-        let mut numbers = Numbers(12);
+        let mut numbers = Numbers::new(12);
         let of = |s: &Seq| {
             numbers.many((s.past + s.n_rows) * self.width()).iter().map(|v| 2.0 * v).collect()
         };

@@ -11,8 +11,9 @@ mod small;
 
 use super::{Order, backend};
 use crate::base::DType;
+use crate::device::cpu::quant::{RandomBits, random_weights};
 use crate::device::{Backend, BufferId, CudaBackend, MatrixSource};
-use half::{bf16, f16};
+use half::bf16;
 
 const MEMORY_BYTES: u64 = 1 << 30;
 
@@ -20,22 +21,16 @@ fn emulated(order: Order) -> CudaBackend {
     backend(order, MEMORY_BYTES).expect("an empty backend fits")
 }
 
-/// Reproducible numbers in -1 .. 1.
-struct Numbers(u64);
+/// Reproducible numbers in −1 to 1.
+struct Numbers(RandomBits);
 
 impl Numbers {
-    fn next(&mut self) -> f32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 40) as f32 / (1u64 << 23) as f32) - 1.0
+    fn new(seed: u64) -> Self {
+        Self(RandomBits::new(seed))
     }
 
     fn many(&mut self, n: usize) -> Vec<f32> {
-        (0..n).map(|_| self.next()).collect()
-    }
-
-    fn bytes(&mut self, n: usize) -> Vec<u8> {
-        (0..n).map(|_| (self.next() * 128.0 + 128.0).clamp(0.0, 255.0) as u8).collect()
+        (0..n).map(|_| self.0.number()).collect()
     }
 }
 
@@ -60,37 +55,9 @@ struct Weights {
 }
 
 impl Weights {
-    /// Random codes with scales that keep weights below about one.
     fn random(dtype: DType, rows: usize, cols: usize, numbers: &mut Numbers) -> Self {
-        let n_blocks = rows * cols / dtype.block_len();
-        let half = |v: f32| f16::from_f32(v).to_le_bytes();
         let mut data = Vec::new();
-        for _ in 0..n_blocks {
-            let size = 0.5 + 0.5 * numbers.next().abs();
-            match dtype {
-                DType::F32 => data.extend(numbers.next().to_le_bytes()),
-                DType::F16 => data.extend(half(numbers.next())),
-                DType::BF16 => data.extend(bf16::from_f32(numbers.next()).to_le_bytes()),
-                _ => {
-                    let mut block = numbers.bytes(dtype.block_bytes());
-                    match dtype {
-                        DType::Q8_0 => block[..2].copy_from_slice(&half(size / 128.0)),
-                        DType::Q4_0 => block[..2].copy_from_slice(&half(-size / 8.0)),
-                        DType::Q4_1 => {
-                            block[..2].copy_from_slice(&half(size / 8.0));
-                            block[2..4].copy_from_slice(&half(-size));
-                        }
-                        DType::Q4K => {
-                            block[..2].copy_from_slice(&half(size / 500.0));
-                            block[2..4].copy_from_slice(&half(size / 60.0));
-                        }
-                        DType::Q6K => block[208..].copy_from_slice(&half(size / 4000.0)),
-                        other => panic!("{other} is not packed"),
-                    }
-                    data.extend(block);
-                }
-            }
-        }
+        random_weights(dtype, rows * cols, 1.0, &mut numbers.0, &mut data);
         Self { dtype, rows, cols, data }
     }
 

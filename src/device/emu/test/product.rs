@@ -161,7 +161,7 @@ fn matrices(dtype: DType, rows: &[usize], numbers: &mut Numbers) -> Vec<Weights>
 
 #[test]
 fn few_rows_times_every_format_are_as_exact_as_plain_bf16() {
-    let mut numbers = Numbers(1);
+    let mut numbers = Numbers::new(1);
     for dtype in TYPES {
         for n_rows in [1, 7, 8, 9, 16] {
             let parts = matrices(dtype, &[37], &mut numbers);
@@ -172,7 +172,7 @@ fn few_rows_times_every_format_are_as_exact_as_plain_bf16() {
 
 #[test]
 fn many_rows_times_every_format_are_as_exact_as_plain_bf16() {
-    let mut numbers = Numbers(2);
+    let mut numbers = Numbers::new(2);
     for dtype in TYPES {
         let parts = matrices(dtype, &[141], &mut numbers);
         Case::new(parts, 67, Use::AddBiased, &mut numbers).check(&[Order::Ascending]);
@@ -181,7 +181,7 @@ fn many_rows_times_every_format_are_as_exact_as_plain_bf16() {
 
 #[test]
 fn no_order_of_lanes_and_warps_changes_a_bit_of_a_product() {
-    let mut numbers = Numbers(3);
+    let mut numbers = Numbers::new(3);
     for dtype in TYPES {
         for n_rows in [3, 12, 18] {
             let parts = matrices(dtype, &[24, 24], &mut numbers);
@@ -193,7 +193,7 @@ fn no_order_of_lanes_and_warps_changes_a_bit_of_a_product() {
 
 #[test]
 fn gates_and_biases_and_stacked_types_are_right() {
-    let mut numbers = Numbers(4);
+    let mut numbers = Numbers::new(4);
     for n_rows in [2, 20] {
         let gelu = Use::Gated(Activation::GeluTanh);
         let parts = matrices(DType::Q8_0, &[40, 40], &mut numbers);
@@ -213,7 +213,7 @@ fn gates_and_biases_and_stacked_types_are_right() {
 
 #[test]
 fn a_row_has_the_same_bits_alone_and_among_any_number_of_others() {
-    let mut numbers = Numbers(5);
+    let mut numbers = Numbers::new(5);
     for dtype in TYPES {
         for how in [Use::SetNormed, Use::AddBiased, Use::Gated(Activation::Silu)] {
             let parts = matrices(dtype, &[48, 48], &mut numbers);
@@ -235,7 +235,7 @@ fn a_row_has_the_same_bits_alone_and_among_any_number_of_others() {
 
 #[test]
 fn embedding_rows_are_exact() {
-    let mut numbers = Numbers(6);
+    let mut numbers = Numbers::new(6);
     for dtype in TYPES {
         let tables = matrices(dtype, &[21, 18], &mut numbers);
         let sources: Vec<_> = tables.iter().map(Weights::source).collect();

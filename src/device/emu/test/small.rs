@@ -10,7 +10,7 @@ use crate::device::{
 
 #[test]
 fn gathered_rows_are_those_asked_for() {
-    let mut numbers = Numbers(21);
+    let mut numbers = Numbers::new(21);
     let values = numbers.many(7 * 520);
     for order in Order::ALL {
         let mut backend = emulated(order);
@@ -23,7 +23,7 @@ fn gathered_rows_are_those_asked_for() {
 
 #[test]
 fn argmax_obeys_mask_ties_tail_and_nan_as_the_reference_does() {
-    let mut numbers = Numbers(22);
+    let mut numbers = Numbers::new(22);
     let n = 1000;
     let mut logits: Vec<f32> = numbers.many(2 * n).iter().map(|v| (v * 20.0).round()).collect();
     logits[17] = f32::NAN;
@@ -123,7 +123,7 @@ fn moved_and_copied_tokens_are_what_the_reference_moves() {
 
 #[test]
 fn a_step_that_comes_again_is_replayed_with_its_new_tokens() {
-    let mut numbers = Numbers(23);
+    let mut numbers = Numbers::new(23);
     let table = Weights::random(DType::BF16, 32, 32, &mut numbers);
     let values = table.values();
     let mut backend = emulated(Order::Ascending);
