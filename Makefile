@@ -4,14 +4,18 @@
 #   make test      all tests, the CUDA kernels included: compiled with nvcc, run on an emulator; make lint: format, lints
 #   make kernels-all  compile the kernels for every architecture; make emu-asan: emulate them with the address sanitiser
 #   make bench     measure against llama.cpp and check the promised numbers
+#   make bench-checker  the static checker against pylint: false alarms, recall, speed
+#   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
 #   make docs      rewrite the generated parts of the documentation
+#   make bench-guided      measure guided decoding against unguided, and against transformers with Jedi
 #   make goldens   rewrite the tiny models and their goldens with transformers
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench goldens peers fuzz
+.PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker \
+    goldens peers fuzz
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -63,6 +67,7 @@ lint: .venv/.stamp
 
 docs:
 	UPDATE_EXPECT=1 $(CARGO) test --locked --quiet --test tidy
+	UPDATE_EXPECT=1 $(CARGO) test --locked --quiet --lib the_documentation_lists
 
 fuzz:
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo "install cargo-fuzz: cargo install cargo-fuzz"; exit 2; }
@@ -78,6 +83,26 @@ bench: build peers
 	$(TETHER) pull smollm2
 	$(PYTHON) bench/run.py
 
+# Against pylint, on pinned packages; writes bench/runs/DATE-checker.
+bench-checker: build .venv-eval/.stamp
+	.venv-eval/bin/python scripts/eval/checker.py --tether $(TETHER) \
+	    --out bench/runs/$(shell date +%F)-checker
+
+bench-completion: build .cache/eval/positions.jsonl
+	$(TETHER) bench completion --python .venv-eval/bin/python --replay 60 --index \
+	    --thresholds bench/completion/thresholds.csv --out .cache/eval/native
+
+# Jedi at the same positions: half an hour. `bench completion --peer .cache/eval/jedi/answers.jsonl` sets ours beside it.
+bench-jedi: build .cache/eval/positions.jsonl
+	$(TETHER) bench completion --python .venv-eval/bin/python --tool jedi --out .cache/eval/jedi
+
+# What the guide costs and gains, on real functions; then the same functions by a plain loop over transformers and Jedi.
+bench-guided: build .cache/eval/positions.jsonl .venv-guided/.stamp
+	$(TETHER) pull smollm2
+	$(TETHER) bench guided --threads 2 --python .venv-eval/bin/python --out .cache/eval/guided
+	.venv-guided/bin/python scripts/peers/toolgen_loop.py --threads 2 --functions 30 --run .cache/eval/guided \
+	    --projects .cache/eval/projects
+
 peers: .venv-peers/.stamp
 
 goldens: .venv-golden/.stamp
@@ -91,11 +116,24 @@ goldens: .venv-golden/.stamp
 	.venv/bin/python -m pip install $(PIP_FLAGS) $(addprefix -r ,$^)
 	touch $@
 
+.venv-eval/.stamp: scripts/eval/requirements.txt
+	$(PYTHON) -m venv .venv-eval
+	.venv-eval/bin/python -m pip install $(PIP_FLAGS) -r $<
+	touch $@
+
+.cache/eval/positions.jsonl: scripts/eval/positions.py .venv-eval/.stamp
+	.venv-eval/bin/python $< --projects .cache/eval/projects --out $@
+
 # Built here and for this processor: a ready-made wheel would be a slower peer.
 .venv-peers/.stamp: scripts/peers/requirements.txt
 	$(PYTHON) -m venv .venv-peers
 	CMAKE_ARGS="-DGGML_NATIVE=ON" .venv-peers/bin/python -m pip install $(PIP_FLAGS) \
 	    --no-binary llama_cpp_python -r $<
+	touch $@
+
+.venv-guided/.stamp: scripts/peers/requirements-guided.txt
+	$(PYTHON) -m venv .venv-guided
+	.venv-guided/bin/python -m pip install $(PIP_FLAGS) -r $<
 	touch $@
 
 .venv-golden/.stamp: scripts/golden/requirements.txt

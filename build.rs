@@ -53,8 +53,14 @@ struct Kernel {
 struct Manifest {
     axes: BTreeMap<String, Vec<(String, String)>>,
     kernels: Vec<Kernel>,
-    /// Struct, size, fields with offsets.
-    layouts: Vec<(String, i64, Vec<(String, i64)>)>,
+    layouts: Vec<Layout>,
+}
+
+/// A parameter struct: its size, and its fields with their offsets.
+struct Layout {
+    name: String,
+    size: i64,
+    offsets: Vec<(String, i64)>,
 }
 
 impl Manifest {
@@ -107,7 +113,7 @@ impl Manifest {
                 .iter()
                 .map(|(field, at)| Ok((field.clone(), at.as_integer().ok_or("not a number")?)))
                 .collect::<Result<_>>()?;
-            layouts.push((name.clone(), integer(layout, "size")?, offsets));
+            layouts.push(Layout { name: name.clone(), size: integer(layout, "size")?, offsets });
         }
         Ok(Self { axes, kernels, layouts })
     }
@@ -137,7 +143,7 @@ impl Manifest {
     /// Checks of the structs that `text` declares.
     fn cpp_layout(&self, text: &str) -> String {
         let mut checks = String::new();
-        for (name, size, offsets) in &self.layouts {
+        for Layout { name, size, offsets } in &self.layouts {
             if !text.contains(&format!("struct {name} {{")) {
                 continue;
             }
@@ -155,7 +161,7 @@ impl Manifest {
 
     fn rust_layout(&self) -> String {
         let mut text = String::from("const _: () = {\n");
-        for (name, size, offsets) in &self.layouts {
+        for Layout { name, size, offsets } in &self.layouts {
             writeln!(text, "    assert!(size_of::<{name}>() == {size});").expect("a string");
             for (field, at) in offsets {
                 writeln!(text, "    assert!(std::mem::offset_of!({name}, {field}) == {at});")

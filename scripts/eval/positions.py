@@ -45,6 +45,10 @@ PACKAGES = {
     "networkx": ["networkx"],
     "requests": ["requests"],
 }
+# A package of this repository, for a sample small enough to be committed and tested:
+#   python scripts/eval/positions.py --package inventory --projects examples \
+#       --out tests/data/completion/positions.jsonl
+OWN = {"inventory": ["stockroom"]}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES = FUNCTIONS + (ast.ClassDef, ast.Lambda)
 
@@ -264,14 +268,14 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--functions", type=int, default=40, help="documented functions a package")
     parser.add_argument(
-        "--package", action="append", choices=sorted(PACKAGES), help="only this one; repeatable"
+        "--package", action="append", choices=sorted(PACKAGES | OWN), help="only this one; repeatable"
     )
     parser.add_argument("--site", type=Path, default=Path(sysconfig.get_paths()["purelib"]))
     args = parser.parse_args()
 
     rows, n_wrong = [], 0
     for package in args.package or PACKAGES:
-        root = stage(args.site, package, PACKAGES[package], args.projects)
+        root = stage(args.site, package, (PACKAGES | OWN)[package], args.projects)
         modules = {}
         for path in sorted(root.rglob("*.py")):
             if "tests" in path.relative_to(root).parts:

@@ -1,10 +1,10 @@
 """ToolGen's decoding loop written plainly over transformers and Jedi, timed on the functions of a guided bench.
 
-    .venv-guided/bin/python scripts/peers/toolgen_loop.py --model MODEL.gguf --prompts OUT/prompts.jsonl \
-        --projects .cache/eval/projects --threads 2 --functions 30 --out OUT/peer.jsonl
+    .venv-guided/bin/python scripts/peers/toolgen_loop.py --run .cache/eval/guided --projects .cache/eval/projects \
+        --threads 2 --functions 30
 
 The same prompts, the same model (dequantised to float32, or to bfloat16 with --bf16) and the same limit of tokens as
-`tether bench guided` used, which writes prompts.jsonl. Every dot on a value stands for a trigger, since the model was
+`tether bench guided --out RUN` used, which left them in its folder; the outcome goes there as peer.jsonl. Every dot on a value stands for a trigger, since the model was
 not trained to emit one; the rest follows the published rule: candidates of the tool, each tokenised behind the text,
 a trie over their tokens, the likeliest child at each node, and the mean-probability rule at the end of a candidate.
 """
@@ -96,17 +96,15 @@ class Loop:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--prompts", type=Path, required=True)
+    parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--projects", type=Path, required=True)
     parser.add_argument("--functions", type=int, default=30)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--bf16", action="store_true")
-    parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    loop = Loop(args.model, args.bf16)
-    prompts = [json.loads(line) for line in args.prompts.read_text().splitlines()]
+    loop = Loop(Path(json.loads((args.run / "guided.json").read_text())["model_path"]), args.bf16)
+    prompts = [json.loads(line) for line in (args.run / "prompts.jsonl").read_text().splitlines()]
     stride = max(1, len(prompts) // args.functions)
     ratios, rows = [], []
     projects: dict[str, jedi.Project] = {}
@@ -132,7 +130,7 @@ def main() -> None:
                 "ratio": ms / prompt["our_ms"],
             }
         )
-    args.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (args.run / "peer.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     print(
         f"{len(rows)} functions: {statistics.median(r['ms'] for r in rows):.0f} ms a function, "
         f"{statistics.median(ratios):.1f} times ours (medians)"

@@ -27,6 +27,8 @@ pub const HUB_SILENCE_MS_MAX: u64 = 60_000;
 
 /// Tokens in one block of the key/value cache.
 pub const KV_BLOCK_TOKENS: usize = 32;
+/// Full contexts that a cache has room for unless its size is given.
+pub const KV_CONTEXTS_MAX: usize = 8;
 /// Rows (new tokens over all sequences) of one step.
 pub const STEP_ROWS_MAX: usize = 512;
 /// Sequences that run in one step.
@@ -83,6 +85,13 @@ pub const JEDI_MEMORY_BYTES_MAX: u64 = 4 << 30;
 pub const LSP_DOCUMENTS_MAX: usize = 64;
 /// How long a language server may take to leave when asked to, in milliseconds.
 pub const LSP_SHUTDOWN_MS_MAX: u64 = 500;
+
+/// Grammars that are compiled at the same time.
+pub const GRAMMARS_COMPILING_MAX: usize = 2;
+/// Callers that wait for a grammar; past it a request is refused.
+pub const GRAMMARS_WAITING_MAX: usize = 64;
+/// Compiled grammars of one generation; two generations are kept.
+pub const GRAMMARS_KEPT_MAX: usize = 32;
 
 /// Largest Python file that is analysed, in bytes.
 pub const PYTHON_FILE_BYTES_MAX: u64 = 16 << 20;

@@ -60,6 +60,10 @@ enum Level {
     Members,
     /// Modules and names in import statements.
     Imports,
+    /// The names of keyword arguments.
+    Calls,
+    /// Variables, where a name is surely read.
+    Names,
 }
 
 /// A policy by its spelling.
@@ -118,6 +122,8 @@ impl GuideArgs {
         MonitorLevels {
             members: self.level.contains(&Level::Members),
             imports: self.level.contains(&Level::Imports),
+            calls: self.level.contains(&Level::Calls),
+            names: self.level.contains(&Level::Names),
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod bars;
 mod env;
+mod grammar_args;
 mod guide_args;
 mod model_args;
 mod output;
@@ -45,6 +46,14 @@ enum Verb {
     Complete(verb::complete::Args),
     /// Show what the completion tool offers at a position.
     Candidates(verb::candidates::Args),
+    /// Analyse a repository and say what is in it.
+    Index(verb::index::Args),
+    /// Ask a repository's tables in SQL.
+    Query(verb::query::Args),
+    /// Show where the name at a position is defined.
+    Definition(verb::definition::Args),
+    /// List the definitions of a repository or a file.
+    Symbols(verb::symbols::Args),
     /// Check files for errors that only the repository can tell, under pylint's message ids.
     Check(verb::check::Args),
     /// Measure prefill and decode rates and where the time goes.
@@ -73,6 +82,10 @@ pub fn main() -> ExitCode {
         Verb::Generate(args) => verb::generate::run(&args, &environment),
         Verb::Complete(args) => verb::complete::run(&args, &environment),
         Verb::Candidates(args) => verb::candidates::run(&args, &environment),
+        Verb::Index(args) => verb::index::run(&args, &environment),
+        Verb::Query(args) => verb::query::run(&args, &environment),
+        Verb::Definition(args) => verb::definition::run(&args, &environment),
+        Verb::Symbols(args) => verb::symbols::run(&args, &environment),
         Verb::Check(args) => verb::check::run(&args, &environment),
         Verb::Profile(args) => verb::profile::run(&args, &environment),
         Verb::Bench(args) => verb::bench::run(&args, &environment),

@@ -6,6 +6,7 @@
 use super::bars;
 use super::env::Environment;
 use super::output::message;
+use crate::base::limit;
 use crate::device::KvType;
 use crate::runtime::{DeviceChoice, LoadConfig, MemoryPlan, Model, ModelFiles};
 use std::num::NonZeroUsize;
@@ -42,7 +43,7 @@ fn parse_share(text: &str) -> Result<f32, String> {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Device {
+pub(super) enum Device {
     /// A GPU where one can be used, else the processor.
     Auto,
     Cuda,
@@ -53,6 +54,18 @@ enum Device {
     Reference,
 }
 
+impl Device {
+    pub(super) fn choice(self) -> DeviceChoice {
+        match self {
+            Self::Auto => DeviceChoice::Auto,
+            Self::Cuda => DeviceChoice::Cuda,
+            Self::Cpu => DeviceChoice::Cpu,
+            Self::Emu => DeviceChoice::Emu,
+            Self::Reference => DeviceChoice::Reference,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Kv {
     F16,
@@ -61,9 +74,10 @@ enum Kv {
 }
 
 impl ModelArgs {
-    /// Load the model with a cache for one full context.
-    pub(super) fn load(&self, env: &Environment) -> anyhow::Result<Model> {
-        self.load_with(env, None)
+    /// Load the model for `n` texts after one prompt, with a cache for a full context of each.
+    pub(super) fn load_samples(&self, env: &Environment, n: usize) -> anyhow::Result<Model> {
+        let seqs_max = NonZeroUsize::new(n.min(limit::SAMPLES_MAX)).unwrap_or(NonZeroUsize::MIN);
+        self.load_seqs(env, None, seqs_max)
     }
 
     /// Load the model with a cache for `n_tokens`.
@@ -93,13 +107,7 @@ impl ModelArgs {
     ) -> anyhow::Result<Model> {
         let files = self.files(env)?;
         let config = LoadConfig {
-            device: match self.device {
-                Device::Auto => DeviceChoice::Auto,
-                Device::Cuda => DeviceChoice::Cuda,
-                Device::Cpu => DeviceChoice::Cpu,
-                Device::Emu => DeviceChoice::Emu,
-                Device::Reference => DeviceChoice::Reference,
-            },
+            device: self.device.choice(),
             threads: self.threads,
             kv_type: match self.kv_type {
                 Kv::F16 => KvType::F16,

@@ -64,7 +64,7 @@ impl SourceArgs {
 }
 
 /// Say which files were left out, and why.
-fn name_skipped(report: &IndexReport) {
+pub(super) fn name_skipped(report: &IndexReport) {
     for skipped in &report.skipped {
         message(&format!("skipped {}: {}", skipped.path.display(), skipped.reason));
     }

@@ -155,7 +155,7 @@ pub trait Constraint: Send {
 }
 
 /// The events of a guide and their sums.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuideReport {
     pub events: Vec<Arc<GuideEvent>>,
     pub stats: GuideStats,

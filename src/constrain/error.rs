@@ -27,6 +27,8 @@ pub enum ConstraintError {
     UnsupportedSchema { what: String },
     #[error("the {kind} is too large: {what}; make it smaller")]
     GrammarTooLarge { kind: &'static str, what: &'static str },
+    #[error("{waiting_max} requests already wait for their grammars; try again later")]
+    TooManyGrammars { waiting_max: usize },
     #[error("grammars are not available for this model: {problem}")]
     GrammarEngine { problem: String },
 }

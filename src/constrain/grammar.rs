@@ -20,6 +20,7 @@ use crate::base::TokenId;
 use super::gbnf::to_lark;
 use super::grammar_constraint::GrammarConstraint;
 use super::repetition::{Notation, expanded_size};
+use super::schema::prepare;
 use super::{ConstraintError, Vocabulary};
 
 /// Longest source of a grammar, in bytes.
@@ -55,6 +56,16 @@ pub enum GrammarSource {
 }
 
 impl GrammarSource {
+    /// A text that tells a source from every other.
+    pub fn key(&self) -> String {
+        let text = match self {
+            Self::JsonSchema(schema) => schema.to_string(),
+            Self::Choice(choices) => json!(choices).to_string(),
+            Self::Regex(text) | Self::Lark(text) | Self::Gbnf(text) => text.clone(),
+        };
+        format!("{}: {text}", self.kind())
+    }
+
     /// The word for messages.
     const fn kind(&self) -> &'static str {
         match self {
@@ -153,12 +164,16 @@ fn to_top_level(source: &GrammarSource) -> Result<TopLevelGrammar, ConstraintErr
             if patterns_expanded(schema) > EXPANDED_MAX {
                 return Err(too_large(REPEATS));
             }
+            if !has_short_lists(schema) {
+                return Err(too_large("a list of more than 10,000 entries"));
+            }
             let mut schema = match schema {
                 Value::Object(_) => schema.clone(),
                 // The options below need an object to stand in.
                 Value::Bool(true) => json!({}),
                 other => json!({ "allOf": [other] }),
             };
+            prepare(&mut schema);
             if let Value::Object(object) = &mut schema {
                 if object.contains_key("x-guidance") {
                     return Err(ConstraintError::UnsupportedSchema {
@@ -219,6 +234,17 @@ fn is_shallow(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| is_shallow(item, depth)),
         Value::Object(entries) => entries.values().all(|item| is_shallow(item, depth)),
+        _ => true,
+    }
+}
+
+/// Whether no list or object has more entries than a list of choices may have.
+fn has_short_lists(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.len() <= CHOICES_MAX && items.iter().all(has_short_lists),
+        Value::Object(entries) => {
+            entries.len() <= CHOICES_MAX && entries.values().all(has_short_lists)
+        }
         _ => true,
     }
 }
@@ -288,10 +314,8 @@ fn explain(source: &GrammarSource, problem: &str) -> ConstraintError {
     // The excerpt of the source and the parser's state that may follow are not for users.
     let first = problem.lines().next().unwrap_or_default().trim();
     let text = first.trim_end_matches("<non-verbose/>").trim();
-    if let Some(keys) = text.split("Unimplemented keys: ").nth(1) {
-        let what = keys.trim_start_matches('[');
-        let what = what.split(']').next().unwrap_or(what);
-        return ConstraintError::UnsupportedSchema { what: what.into() };
+    if let Some(what) = unsupported(text) {
+        return ConstraintError::UnsupportedSchema { what };
     }
     if ["fuel", "too large", "too complex", "too many", "limit"]
         .iter()
@@ -307,7 +331,33 @@ fn explain(source: &GrammarSource, problem: &str) -> ConstraintError {
         }
         _ => split_position(text),
     };
+    // A header alone says nothing; what it heads comes in a later line.
+    let detail = problem.lines().find_map(|l| l.trim().strip_prefix("error: "));
+    let text = match (text.strip_suffix("regex parse error:"), detail) {
+        (Some(head), Some(detail)) => &format!("{head}{detail}"),
+        _ => text,
+    };
     ConstraintError::Grammar { kind, line, column, problem: text.to_owned() }
+}
+
+/// What a schema asks for that the engine does not enforce, in the words of our message.
+fn unsupported(text: &str) -> Option<String> {
+    if let Some((_, keys)) = text.split_once("Unimplemented keys: ") {
+        let keys = keys.trim_start_matches('[');
+        return Some(keys.split(']').next().unwrap_or(keys).to_owned());
+    }
+    if let Some((_, format)) = text.split_once("Unknown format: ") {
+        return Some(format!("the format \"{format}\""));
+    }
+    if text.contains("oneOf constraints are not supported") {
+        return Some("\"oneOf\" with alternatives that may hold together".to_owned());
+    }
+    if text.contains("are not disjoint") {
+        return Some("\"patternProperties\" that may match one name together".to_owned());
+    }
+    let (_, rest) = text.split_once("Resource '")?;
+    let (place, _) = rest.split_once("' is not present")?;
+    Some(format!("a reference to {place}"))
 }
 
 /// Split `LINE(COLUMN): ` or `at LINE(COLUMN): ` off a message.

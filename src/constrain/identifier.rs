@@ -85,6 +85,16 @@ pub(super) fn is_statement_keyword(word: &[u8]) -> bool {
     )
 }
 
+/// Keywords that may stand where an operand begins, after `not` and `yield` included, and the beginnings of
+/// strings.
+pub(super) const OPERAND_WORDS: [&str; 59] = [
+    "None", "True", "False", "not", "lambda", "await", "yield", "in", "from", "r'", "r\"", "R'",
+    "R\"", "b'", "b\"", "B'", "B\"", "u'", "u\"", "U'", "U\"", "f'", "f\"", "F'", "F\"", "t'",
+    "t\"", "T'", "T\"", "rb'", "rb\"", "rB'", "rB\"", "Rb'", "Rb\"", "RB'", "RB\"", "br'", "br\"",
+    "bR'", "bR\"", "Br'", "Br\"", "BR'", "BR\"", "rf'", "rf\"", "rF'", "rF\"", "Rf'", "Rf\"",
+    "RF'", "RF\"", "fr'", "fr\"", "fR'", "fR\"", "Fr'", "Fr\"",
+];
+
 /// Whether a name can be written after a dot: an identifier that is not reserved.
 pub(super) fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(is_identifier_start)

@@ -16,6 +16,7 @@ use super::PlaceKind;
 use super::identifier::{
     is_identifier_byte, is_identifier_start, is_keyword, is_statement_keyword, is_value_keyword,
 };
+use super::reading::Reading;
 
 /// The state after some text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub struct PythonLexer {
     n_brackets: u32,
     /// The f-strings whose fields the cursor is in, outermost first.
     fields: SmallVec<[Field; 2]>,
+    reading: Reading,
 }
 
 /// An f-string around the cursor, with what the field inside interrupted.
@@ -40,6 +42,8 @@ pub struct PythonLexer {
 struct Field {
     string: StringKind,
     n_brackets: u32,
+    /// Brackets and fields around the string.
+    level: u8,
     /// The field is inside the format specification of another one of the same string.
     in_spec: bool,
 }
@@ -153,6 +157,7 @@ impl PythonLexer {
             may_begin_statement: true,
             n_brackets: 0,
             fields: SmallVec::new(),
+            reading: Reading::new(),
         }
     }
 
@@ -199,6 +204,9 @@ impl PythonLexer {
                 Some(PlaceKind::Module)
             }
             (Mode::Gap, Import::Names) => Some(PlaceKind::ImportedName),
+            (Mode::Gap, Import::No) if self.after_value => None,
+            (Mode::Gap, Import::No) if self.reading.is_argument() => Some(PlaceKind::Keyword),
+            (Mode::Gap, Import::No) if self.reading.is_read() => Some(PlaceKind::Name),
             _ => None,
         }
     }
@@ -231,7 +239,7 @@ impl PythonLexer {
     /// A byte that begins a token, or white space.
     fn begin(&mut self, byte: u8) {
         match byte {
-            b' ' | b'\t' | b'\x0c' => return,
+            b' ' | b'\t' | b'\x0c' => return self.reading.gap(),
             b'\n' | b'\r' => return self.newline(),
             b'#' => self.mode = Mode::Comment { after_dot: false },
             b'\\' => self.mode = Mode::Continuation { after_dot: false },
@@ -242,6 +250,7 @@ impl PythonLexer {
             }
             _ if is_identifier_start(byte) => self.begin_word(byte, false),
             b'(' | b'[' | b'{' => {
+                self.reading.open(byte, self.after_value);
                 self.after_value = false;
                 self.n_brackets = self.n_brackets.saturating_add(1);
             }
@@ -249,6 +258,7 @@ impl PythonLexer {
             b')' | b']' | b'}' => {
                 self.after_value = true;
                 self.n_brackets = self.n_brackets.saturating_sub(1);
+                self.reading.close();
                 if self.import == Import::Names {
                     self.import = Import::NamesDone;
                 }
@@ -263,6 +273,7 @@ impl PythonLexer {
     }
 
     fn operator(&mut self, byte: u8) {
+        self.reading.operator(byte, self.after_value);
         self.after_value = false;
         self.import = match (byte, self.import) {
             (b',', Import::Done) => Import::Module,
@@ -277,7 +288,9 @@ impl PythonLexer {
 
     fn newline(&mut self) {
         self.line_is_blank = true;
+        self.reading.gap();
         if self.n_brackets == 0 && self.fields.is_empty() {
+            self.reading.begin_statement();
             self.after_value = false;
             self.import = Import::No;
             self.may_begin_statement = true;
@@ -289,6 +302,7 @@ impl PythonLexer {
     }
 
     fn dot(&mut self) {
+        self.reading.dot();
         if matches!(self.import, Import::Module | Import::FromModule) {
             self.after_value = false;
         } else if self.after_value {
@@ -327,6 +341,7 @@ impl PythonLexer {
     }
 
     fn end_value(&mut self) {
+        self.reading.value();
         self.after_value = true;
         self.mode = Mode::Gap;
     }
@@ -382,6 +397,8 @@ impl PythonLexer {
         self.after_value = true;
         let text = word.bytes();
         if word.is_attribute || !is_keyword(text) || is_value_keyword(text) {
+            let is_plain = !word.is_attribute && !is_value_keyword(text);
+            self.reading.name(text, is_plain);
             if self.import == Import::Names {
                 self.import = Import::NamesDone;
             }
@@ -392,7 +409,9 @@ impl PythonLexer {
             self.n_brackets = 0;
             self.fields.clear();
             self.import = Import::No;
+            self.reading.begin_statement();
         }
+        self.reading.keyword(text);
         self.import = match (text, self.import) {
             (b"import", Import::FromModule) => Import::Names,
             (b"import", _) if word.begins_statement => Import::Module,
@@ -471,7 +490,9 @@ impl PythonLexer {
     }
 
     fn open_field(&mut self, string: StringKind, in_spec: bool) {
-        self.fields.push(Field { string, n_brackets: self.n_brackets, in_spec });
+        let level = self.reading.level();
+        self.reading.open_field();
+        self.fields.push(Field { string, n_brackets: self.n_brackets, level, in_spec });
         self.n_brackets = 0;
         self.after_value = false;
         self.mode = Mode::Gap;
@@ -482,6 +503,7 @@ impl PythonLexer {
             return;
         };
         self.n_brackets = field.n_brackets;
+        self.reading.leave(field.level);
         self.mode = if field.in_spec {
             Mode::Spec
         } else {
@@ -510,6 +532,7 @@ impl PythonLexer {
     fn abandon_string(&mut self) {
         while let Some(field) = self.fields.pop() {
             self.n_brackets = field.n_brackets;
+            self.reading.leave(field.level);
             if !field.in_spec {
                 break;
             }

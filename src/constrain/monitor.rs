@@ -19,21 +19,24 @@ use crate::base::{Candidates, TokenId};
 
 use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
 use super::identifier::is_identifier_byte;
-use super::place::{
-    Answered, Cursor, Followed, Place, ROLLBACK_TOKENS_MAX, Typed, Unasked, is_space,
-};
+use super::place::{Answered, Cursor, Followed, Place, ROLLBACK_TOKENS_MAX, Unasked, is_space};
 use super::{
-    ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore, PlaceKind,
-    PythonLexer, TokenMask,
+    Chance, ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore,
+    PlaceKind, PythonLexer, TokenMask,
 };
 
 /// At which places the monitor asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MonitorLevels {
     /// After a dot on a value.
     pub members: bool,
     /// Modules and names of import statements.
     pub imports: bool,
+    /// The names of keyword arguments: where `name=` is written as an argument, the name is one that the
+    /// call takes. Other arguments are free.
+    pub calls: bool,
+    /// Variables, where a name is surely read.
+    pub names: bool,
 }
 
 impl MonitorLevels {
@@ -41,7 +44,9 @@ impl MonitorLevels {
         match kind {
             PlaceKind::Member => self.members,
             PlaceKind::Module | PlaceKind::ImportedName => self.imports,
-            PlaceKind::Keyword | PlaceKind::Name | PlaceKind::Trigger => false,
+            PlaceKind::Keyword => self.calls,
+            PlaceKind::Name => self.names,
+            PlaceKind::Trigger => false,
         }
     }
 }
@@ -58,6 +63,15 @@ pub struct Monitor {
     /// The question that the next answer belongs to.
     asked: Option<AskAt>,
     mask: Option<Arc<TokenMask>>,
+    comparison: Arc<Comparison>,
+}
+
+/// How the vocabulary writes `==`.
+struct Comparison {
+    /// The tokens that begin with an equals sign.
+    mask: Arc<TokenMask>,
+    /// Whether some token begins with both, so that one that ends after the first means something else.
+    is_token: bool,
 }
 
 #[derive(Clone)]
@@ -86,6 +100,13 @@ struct Supplied {
     is_applied: bool,
 }
 
+impl Supplied {
+    fn is_for(&self, unasked: &Unasked) -> bool {
+        let event = &self.answered.event;
+        (event.offset, event.kind) == (unasked.offset, unasked.kind)
+    }
+}
+
 /// What following some bytes led to.
 enum Outcome {
     Moved {
@@ -108,7 +129,15 @@ impl Monitor {
             cursor.follow_unasked(byte);
             cursor.enter(levels);
         }
+        let trie = store.trie();
+        let mut mask = TokenMask::none(trie.vocabulary().len());
+        let first = trie.find(b"=").filter(|_| levels.calls);
+        for &id in first.map_or(&[][..], |node| trie.below(node)) {
+            mask.allow(id);
+        }
+        let is_token = trie.find(b"==").is_some();
         Self {
+            comparison: Arc::new(Comparison { mask: Arc::new(mask), is_token }),
             store,
             levels,
             state: State { cursor, attempt: None, is_violated: false },
@@ -133,13 +162,35 @@ impl Monitor {
     fn follow(&self, bytes: &[u8], must_know: bool) -> Outcome {
         let supplied = self.state.attempt.as_ref().map_or(&[][..], |a| &a.supplied);
         let mut cursor = self.state.cursor.clone();
+        if let Place::Answered(answered) = &mut cursor.place {
+            answered.take_noted();
+        }
         let mut finished = Vec::new();
         let mut current = None;
         for (i, &byte) in bytes.iter().enumerate() {
+            if matches!(cursor.place, Place::Compare) && byte != b'=' {
+                return Outcome::Forbidden { supplied: None };
+            }
+            if let Place::Unasked(unasked) = &cursor.place
+                && unasked.needs_answer(byte)
+                && unasked.kind == PlaceKind::Keyword
+            {
+                match self.argument(unasked, &bytes[..i], bytes.get(i + 1), must_know) {
+                    Ok((place, event)) => {
+                        finished.extend(event);
+                        cursor.lex(byte);
+                        cursor.place = place;
+                        cursor.enter(self.levels);
+                        continue;
+                    }
+                    Err(outcome) => return outcome,
+                }
+            }
             if let Place::Unasked(unasked) = &cursor.place
                 && unasked.needs_answer(byte)
             {
-                let known = supplied.iter().position(|s| s.pending == bytes[..i]);
+                let is_here = |s: &Supplied| s.pending == bytes[..i] && s.is_for(unasked);
+                let known = supplied.iter().position(is_here);
                 if let Some(idx) = known {
                     current = Some(idx);
                     cursor.place = Place::Answered(supplied[idx].answered.clone());
@@ -177,8 +228,9 @@ impl Monitor {
             }
             cursor.enter(self.levels);
         }
-        if let Place::Unasked(_) = &cursor.place
-            && let Some(known) = supplied.iter().find(|s| s.pending == bytes)
+        if let Place::Unasked(unasked) = &cursor.place
+            && unasked.kind != PlaceKind::Keyword
+            && let Some(known) = supplied.iter().find(|s| s.pending == bytes && s.is_for(unasked))
         {
             cursor.place = Place::Answered(known.answered.clone());
         }
@@ -190,9 +242,48 @@ impl Monitor {
         }
     }
 
+    /// What an equals sign after the first word of an argument means, and the event that it finishes.
+    /// `before` are the bytes of the token before the sign, `after` the one behind it.
+    fn argument(
+        &self,
+        unasked: &Unasked,
+        before: &[u8],
+        after: Option<&u8>,
+        must_know: bool,
+    ) -> Result<(Place, Option<Arc<GuideEvent>>), Outcome> {
+        if after == Some(&b'=') {
+            return Ok((Place::Free, None)); // a comparison
+        }
+        let supplied = self.state.attempt.as_ref().map_or(&[][..], |a| &a.supplied);
+        let Some(idx) = supplied.iter().position(|s| s.is_for(unasked)) else {
+            if !must_know {
+                return Ok((Place::Free, None));
+            }
+            let n_before = unasked.offset.saturating_sub(self.state.cursor.offset);
+            return Err(Outcome::Ask(AskAt {
+                kind: unasked.kind,
+                offset: unasked.offset,
+                pending: before[..n_before].to_vec(),
+                typed: unasked.typed.to_vec(),
+            }));
+        };
+        let answered = &supplied[idx].answered;
+        let can_compare = !self.comparison.is_token && !self.comparison.mask.is_empty();
+        if answered.offers(&unasked.typed) {
+            let mut event = Arc::clone(&answered.event);
+            Arc::make_mut(&mut event).name = Some(unasked.typed.to_vec());
+            Ok((Place::Free, Some(event)))
+        } else if after.is_none() && can_compare {
+            Ok((Place::Compare, None))
+        } else {
+            Err(Outcome::Forbidden { supplied: Some(idx) })
+        }
+    }
+
     /// What may be sampled at the cursor before anything was tried.
     fn base_mask(&self) -> Option<Arc<TokenMask>> {
         match &self.state.cursor.place {
+            Place::Compare => Some(Arc::clone(&self.comparison.mask)),
             Place::Answered(Answered { names: Some((names, state)), .. }) => {
                 Some(names.mask(*state))
             }
@@ -212,8 +303,9 @@ impl Monitor {
         if let Some(entry) = supplied.map(|idx| &mut attempt.supplied[idx]) {
             let event = Arc::make_mut(&mut entry.answered.event);
             event.wanted.get_or_insert(token);
+            let is_known = entry.is_applied || event.kind == PlaceKind::Keyword;
             if let (false, Some((names, state)), Some(node)) =
-                (entry.is_applied, &entry.answered.names, trie.find(&entry.pending))
+                (is_known, &entry.answered.names, trie.find(&entry.pending))
             {
                 names.restrict_below(node, *state, mask);
                 entry.is_applied = true;
@@ -232,6 +324,13 @@ impl Monitor {
             let is_used = |event: &Arc<GuideEvent>| event.is_at(&supplied.answered.event);
             if used.iter().any(is_used) || self.state.cursor.holds(is_used) {
                 continue;
+            }
+            if let Place::Unasked(unasked) = &self.state.cursor.place
+                && unasked.kind == PlaceKind::Keyword
+                && supplied.is_for(unasked)
+            {
+                kept.push(Supplied { pending: Vec::new(), ..supplied.clone() });
+                continue; // the argument goes on, and may still be named
             }
             match supplied.pending.strip_prefix(self.bytes(token)) {
                 Some(pending) if !pending.is_empty() => kept.push(Supplied {
@@ -254,7 +353,9 @@ impl Constraint for Monitor {
         if self.state.is_violated {
             return Need::DeadEnd(DeadEnd::Violated { offset });
         }
-        if let Place::Unasked(unasked) = &self.state.cursor.place {
+        if let Place::Unasked(unasked) = &self.state.cursor.place
+            && unasked.kind != PlaceKind::Keyword
+        {
             let ask = AskAt {
                 kind: unasked.kind,
                 offset: unasked.offset,
@@ -289,13 +390,11 @@ impl Constraint for Monitor {
         let bytes = self.bytes(token);
         if bytes.is_empty() {
             let is_end = self.store.trie().vocabulary().is_eos(token);
-            return match &self.state.cursor.place {
-                Place::Answered(answered) if !answered.may_take_control(is_end) => {
-                    self.reject(token, None);
-                    Verdict::Reject
-                }
-                _ => Verdict::Accept,
-            };
+            if self.state.cursor.may_take_control(is_end) {
+                return Verdict::Accept;
+            }
+            self.reject(token, None);
+            return Verdict::Reject;
         }
         match self.follow(bytes, true) {
             Outcome::Moved { .. } => Verdict::Accept,
@@ -319,13 +418,11 @@ impl Constraint for Monitor {
             ConstraintError::Forbidden { token: token.0, offset: self.state.cursor.offset };
         let (cursor, finished) = if self.bytes(token).is_empty() {
             let is_end = self.store.trie().vocabulary().is_eos(token);
-            match &self.state.cursor.place {
-                Place::Answered(answered) if !answered.may_take_control(is_end) => {
-                    self.state.is_violated = true;
-                    return Err(forbidden);
-                }
-                _ => (self.state.cursor.clone(), Vec::new()),
+            if !self.state.cursor.may_take_control(is_end) {
+                self.state.is_violated = true;
+                return Err(forbidden);
             }
+            (self.state.cursor.clone(), Vec::new())
         } else {
             match self.follow(self.bytes(token), false) {
                 Outcome::Moved { cursor, finished } => (cursor, finished),
@@ -358,16 +455,17 @@ impl Constraint for Monitor {
             return; // an answer nobody waits for any more
         };
         let here = match &self.state.cursor.place {
+            Place::Unasked(_) if ask.kind == PlaceKind::Keyword => None,
             Place::Unasked(u) if ask.pending.is_empty() && u.offset == ask.offset => Some(&u.typed),
             _ => None,
         };
         if let Some(typed) = here {
-            let place = Unasked { kind: ask.kind, offset: ask.offset, typed: typed.clone() };
+            let place = Unasked { typed: typed.clone(), ..Unasked::new(ask.kind, ask.offset) };
             let mut answered = Answered::new(&self.store, &place, candidates, took);
             answered.retype(&place.typed);
             self.state.cursor.place = Place::Answered(answered);
         } else {
-            let place = Unasked { kind: ask.kind, offset: ask.offset, typed: Typed::new() };
+            let place = Unasked::new(ask.kind, ask.offset);
             let answered = Answered::new(&self.store, &place, candidates, took);
             self.state.attempt.get_or_insert_default().supplied.push(Supplied {
                 pending: ask.pending,
@@ -380,6 +478,12 @@ impl Constraint for Monitor {
     fn note_wanted(&mut self, token: TokenId) {
         if let Place::Answered(answered) = &mut self.state.cursor.place {
             answered.note_wanted(token);
+        }
+    }
+
+    fn note_probability(&mut self, log_prob: f64, log_prob_allowed: f64) {
+        if let Place::Answered(answered) = &mut self.state.cursor.place {
+            answered.note_chance(Chance { log_prob, log_prob_allowed });
         }
     }
 
@@ -404,6 +508,7 @@ impl Constraint for Monitor {
         match &self.state.cursor.place {
             Place::Answered(Answered { names: Some((names, state)), .. }) => !names.may_end(*state),
             Place::Unasked(unasked) => unasked.kind == PlaceKind::Member,
+            Place::Compare => true,
             _ => false,
         }
     }

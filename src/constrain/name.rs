@@ -32,8 +32,17 @@ impl NameSet {
     /// Keep what can be written as a name; drop and count the rest (empty, spaces, reserved words,
     /// over-long). Duplicates are merged silently.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::with_words(names, &[])
+    }
+
+    /// As [`NameSet::new`], with words that are no names: keywords, and the letters before a string with
+    /// its quote, after which anything may follow.
+    pub(super) fn with_words<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        words: &[&'a str],
+    ) -> Self {
         let mut n_dropped = 0;
-        let mut kept: Vec<&str> = Vec::new();
+        let mut kept: Vec<&str> = words.to_vec();
         for name in names {
             if name.len() <= limit::CANDIDATE_BYTES_MAX && is_name(name) {
                 kept.push(name);
@@ -253,6 +262,11 @@ impl NameAutomaton {
 
     /// Follow one byte from a state.
     pub fn step(&self, state: NameState, byte: u8) -> NameStep {
+        if is_quote(byte)
+            && let Some(next) = self.names.step(state, byte)
+        {
+            return NameStep::Ended { n_name: 0, state: next };
+        }
         let ends = !is_identifier_byte(byte) || self.is_free(state) && byte.is_ascii_digit();
         if !ends {
             let next = self.names.step(state, byte);
@@ -359,6 +373,13 @@ impl NameAutomaton {
             let n = partition(hi - lo, |i| self.names.byte(lo + i, depth) <= byte);
             if let Some(child) = self.trie.child(node, byte) {
                 let next = NameState { lo: lo as u32, hi: (lo + n) as u32, depth: state.depth + 1 };
+                if is_quote(byte) {
+                    for &id in self.trie.below(child) {
+                        mask.allow(id);
+                    }
+                    lo += n;
+                    continue;
+                }
                 if self.is_live(next) {
                     for &id in self.trie.own(child) {
                         mask.allow(id);
@@ -396,6 +417,11 @@ impl NameAutomaton {
     }
 }
 
+/// Whether a byte opens a string: a word that ends with it is complete at once.
+const fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'\'' | b'"')
+}
+
 /// From which bytes of the names the rest can be written; `None` when from all of them.
 fn find_live(trie: &TokenTrie, names: &NameSet) -> Option<Vec<bool>> {
     let mut is_used = [false; 256];
@@ -420,7 +446,8 @@ fn find_live(trie: &TokenTrie, names: &NameSet) -> Option<Vec<bool>> {
                 };
                 node = child;
                 let is_last = to + 1 == name.len();
-                let ends_here = !trie.own(node).is_empty() && (is_last || live[base + to + 1]);
+                let ends_here = !trie.own(node).is_empty() && (is_last || live[base + to + 1])
+                    || is_last && is_quote(name[to]);
                 let runs_on = || trie.child_bytes(node).iter().any(|&b| !is_identifier_byte(b));
                 if ends_here || is_last && runs_on() {
                     live[base + from] = true;

@@ -284,6 +284,7 @@ impl Constraint for PaperGuide {
             typed: Vec::new(),
             name: None,
             wanted: None,
+            chance: None,
             took,
         };
         if is_empty {

@@ -13,11 +13,11 @@ use unicode_normalization::UnicodeNormalization;
 use crate::base::{Answer, Candidates, TokenId, limit};
 
 use super::constraint::DeadEnd;
-use super::identifier::{is_identifier_byte, is_identifier_start};
+use super::identifier::{OPERAND_WORDS, is_identifier_byte, is_identifier_start, is_keyword};
 use super::monitor::MonitorLevels;
 use super::{
-    GuideEvent, NameAutomaton, NameSet, NameStart, NameState, NameStep, NameStore, PlaceKind,
-    PythonLexer,
+    Chance, GuideEvent, NameAutomaton, NameSet, NameStart, NameState, NameStep, NameStore,
+    PlaceKind, PythonLexer,
 };
 
 #[derive(Clone)]
@@ -39,6 +39,8 @@ pub(super) enum Place {
     Unasked(Unasked),
     /// The tool was asked.
     Answered(Answered),
+    /// After an equals sign that can only be the first half of a comparison.
+    Compare,
 }
 
 #[derive(Clone)]
@@ -46,6 +48,8 @@ pub(super) struct Unasked {
     pub(super) kind: PlaceKind,
     pub(super) offset: usize,
     pub(super) typed: Typed,
+    /// White space came after what is typed, at the beginning of an argument.
+    pub(super) is_over: bool,
 }
 
 pub(super) type Typed = SmallVec<[u8; 24]>;
@@ -56,6 +60,8 @@ pub(super) struct Answered {
     /// The names and what is typed of them, when the answer constrains.
     pub(super) names: Option<(Arc<NameAutomaton>, NameState)>,
     pub(super) typed: Typed,
+    /// Of the token that is about to be checked.
+    noted: Option<Chance>,
 }
 
 impl Cursor {
@@ -73,6 +79,10 @@ impl Cursor {
                 }
                 true
             }
+            Place::Unasked(unasked) if unasked.may_be_named(byte) => {
+                unasked.is_over = true;
+                true
+            }
             _ => false,
         };
         let was_empty = matches!(&self.place, Place::Unasked(u) if u.typed.is_empty());
@@ -88,7 +98,16 @@ impl Cursor {
         if let (Place::Free, Some(kind)) = (&self.place, self.lexer.place())
             && levels.includes(kind)
         {
-            self.place = Place::Unasked(Unasked { kind, offset: self.offset, typed: Typed::new() });
+            self.place = Place::Unasked(Unasked::new(kind, self.offset));
+        }
+    }
+
+    /// Whether a token without bytes may come.
+    pub(super) fn may_take_control(&self, is_end: bool) -> bool {
+        match &self.place {
+            Place::Answered(answered) => answered.may_take_control(is_end),
+            Place::Compare => false,
+            Place::Free | Place::Unasked(_) => true,
         }
     }
 
@@ -98,14 +117,30 @@ impl Cursor {
 }
 
 impl Unasked {
+    pub(super) fn new(kind: PlaceKind, offset: usize) -> Self {
+        Self { kind, offset, typed: Typed::new(), is_over: false }
+    }
+
+    /// Whether white space may stand between what is typed and an equals sign that names an argument.
+    fn may_be_named(&self, byte: u8) -> bool {
+        self.kind == PlaceKind::Keyword && !self.typed.is_empty() && is_space(byte)
+    }
+
     /// Whether a byte is part of the name.
     pub(super) fn names(&self, byte: u8) -> bool {
+        if self.is_over {
+            return false;
+        }
         if self.typed.is_empty() { is_identifier_start(byte) } else { is_identifier_byte(byte) }
     }
 
     /// Whether the answer decides if a byte may come.
     pub(super) fn needs_answer(&self, byte: u8) -> bool {
-        self.kind == PlaceKind::Member || self.names(byte)
+        match self.kind {
+            PlaceKind::Member => true,
+            PlaceKind::Keyword => byte == b'=' && !self.typed.is_empty(),
+            _ => self.names(byte),
+        }
     }
 }
 
@@ -123,7 +158,9 @@ impl Answered {
         candidates: &Candidates,
         took: Duration,
     ) -> Self {
-        let names = NameSet::new(candidates.names.iter().map(|c| &*c.name));
+        let offered = candidates.names.iter().map(|c| &*c.name);
+        let names = NameSet::new(offered.clone());
+        let n_names = names.len();
         let (answer, reason) = match candidates.answer {
             Answer::Closed if names.is_empty() => {
                 (Answer::Unknown, Some("no usable name in the answer".into()))
@@ -135,12 +172,13 @@ impl Answered {
             kind: place.kind,
             offset: place.offset,
             answer,
-            n_names: names.len(),
+            n_names,
             n_dropped: names.n_dropped(),
             reason,
             typed: place.typed.to_vec(),
             name: None,
             wanted: None,
+            chance: None,
             took,
         };
         let start = match place.kind {
@@ -149,12 +187,16 @@ impl Answered {
                 NameStart::Optional
             }
         };
+        let names = match place.kind {
+            PlaceKind::Name => NameSet::with_words(offered, &OPERAND_WORDS),
+            _ => names,
+        };
         let constraint = (answer == Answer::Closed).then(|| {
             let names = store.automaton(names, start);
             let state = names.names().start();
             (names, state)
         });
-        Self { event: Arc::new(event), names: constraint, typed: Typed::new() }
+        Self { event: Arc::new(event), names: constraint, typed: Typed::new(), noted: None }
     }
 
     /// The model preferred a token that the names do not allow.
@@ -164,6 +206,28 @@ impl Answered {
         {
             let event = Arc::make_mut(&mut self.event);
             event.wanted.get_or_insert(token);
+        }
+    }
+
+    /// Whether a whole name may be written: it is offered, or nobody knows.
+    pub(super) fn offers(&self, name: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(name);
+        let normal: String = text.nfkc().collect();
+        let names = self.names.as_ref();
+        names.is_none_or(|(names, _)| names.names().fits(names.names().start(), normal.as_bytes()))
+    }
+
+    /// How likely the token is that is about to be checked.
+    pub(super) fn note_chance(&mut self, chance: Chance) {
+        self.noted = self.names.is_some().then_some(chance);
+    }
+
+    /// The token is followed: its chance belongs to the event now.
+    pub(super) fn take_noted(&mut self) {
+        if let Some(noted) = self.noted.take() {
+            let sum = Arc::make_mut(&mut self.event).chance.get_or_insert_default();
+            sum.log_prob += noted.log_prob;
+            sum.log_prob_allowed += noted.log_prob_allowed;
         }
     }
 
@@ -186,6 +250,9 @@ impl Answered {
 
     pub(super) fn follow(&mut self, byte: u8) -> Followed {
         if let Some((names, state)) = &mut self.names {
+            if is_space(byte) && state.n_typed() == 0 && names.start_rule() == NameStart::Optional {
+                return Followed::Inside; // the name is still to begin
+            }
             return match names.step(*state, byte) {
                 NameStep::Inside(next) => {
                     *state = next;
@@ -223,7 +290,7 @@ impl Answered {
     pub(super) fn finish(&self) -> Arc<GuideEvent> {
         let written = self.written();
         let mut event = Arc::clone(&self.event);
-        if !written.is_empty() {
+        if !written.is_empty() && !is_keyword(written) && !written.ends_with(b"'") {
             Arc::make_mut(&mut event).name = Some(written.to_vec());
         }
         event
@@ -253,6 +320,9 @@ impl Answered {
     /// The names that still fit, while there is a choice.
     pub(super) fn open_name(&self) -> Option<(Arc<NameAutomaton>, NameState)> {
         let (names, state) = self.names.as_ref()?;
+        if self.event.kind == PlaceKind::Name || names.may_end(*state) && state.n_typed() == 0 {
+            return None; // keywords and other operands may come too
+        }
         (state.n_names() > 1).then(|| (Arc::clone(names), *state))
     }
 

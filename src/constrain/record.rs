@@ -39,8 +39,18 @@ impl PlaceKind {
     }
 }
 
+/// How likely what was written at a place was: the sum over the tokens that were chosen under its mask, the
+/// one that ended the name included. Natural logarithms.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Chance {
+    /// To the model alone.
+    pub log_prob: f64,
+    /// Among what was allowed.
+    pub log_prob_allowed: f64,
+}
+
 /// One place where the tool was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GuideEvent {
     pub kind: PlaceKind,
     /// Byte offset in the whole text (prompt and continuation) where the name begins.
@@ -58,6 +68,8 @@ pub struct GuideEvent {
     pub name: Option<Vec<u8>>,
     /// The first token the model preferred at this place and was not allowed to write.
     pub wanted: Option<TokenId>,
+    /// `None` where nothing was constrained, or no record of it was wanted.
+    pub chance: Option<Chance>,
     /// How long the answer took.
     pub took: Duration,
 }

@@ -5,8 +5,10 @@ mod automaton;
 mod fixture;
 mod grammar;
 mod guide;
+mod level;
 mod monitor;
 mod policy;
+mod reading;
 
 use expect_test::expect;
 

@@ -16,8 +16,8 @@ use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
 use super::identifier::{is_identifier_byte, is_identifier_start};
 use super::place::{Answered, Followed, Place, ROLLBACK_TOKENS_MAX, Typed, Unasked};
 use super::{
-    ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore, PlaceKind,
-    PythonLexer, TokenMask,
+    Chance, ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore,
+    PlaceKind, PythonLexer, TokenMask,
 };
 
 /// The trigger guide of one sequence.
@@ -68,6 +68,9 @@ impl TriggerGuide {
         let mut state = self.state.clone();
         let mut finished = Vec::new();
         state.rejected.clear();
+        if let Place::Answered(answered) = &mut state.place {
+            answered.take_noted();
+        }
         state.is_after_trigger = token == self.trigger;
         if token == self.trigger {
             if self.state.is_after_trigger || self.state.is_constrained() {
@@ -188,6 +191,12 @@ impl Constraint for TriggerGuide {
         }
     }
 
+    fn note_probability(&mut self, log_prob: f64, log_prob_allowed: f64) {
+        if let Place::Answered(answered) = &mut self.state.place {
+            answered.note_chance(Chance { log_prob, log_prob_allowed });
+        }
+    }
+
     fn rollback(&mut self, n_tokens: usize) -> Result<(), ConstraintError> {
         let kept = self.history.len();
         let Some(keep) = kept.checked_sub(n_tokens) else {
@@ -269,7 +278,10 @@ impl State {
             return None;
         }
         let typed = if self.lexer.in_word() { self.word.clone() } else { Typed::new() };
-        Some(Unasked { kind: PlaceKind::Trigger, offset: self.offset - typed.len(), typed })
+        Some(Unasked {
+            typed: typed.clone(),
+            ..Unasked::new(PlaceKind::Trigger, self.offset - typed.len())
+        })
     }
 
     fn is_constrained(&self) -> bool {

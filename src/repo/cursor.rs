@@ -54,7 +54,9 @@ impl Place<'_> {
             CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
             CursorSite::FromModule { level, dotted } => self.modules_below(level, dotted),
-            CursorSite::FromName { level, module } => self.names_of_module(level, module),
+            CursorSite::FromName { level, module } => {
+                self.names_of_module(&self.env(&cursor), level, module)
+            }
         }
     }
 
@@ -75,7 +77,16 @@ impl Place<'_> {
     }
 
     fn env(&self, cursor: &Cursor) -> Env {
-        let scope = self.file.scopes.at(self.start as u32);
+        let mut scope = self.file.scopes.at(self.start as u32);
+        // Annotations and defaults are read where the function stands, which has no parameters yet.
+        while let ScopeKind::Function(func) = self.file.scopes.scope(scope).kind
+            && let node = self.file.ast.function(func)
+            && (self.start as u32) < node.header_end
+            && node.type_params.is_empty()
+            && let Some(parent) = self.file.scopes.scope(scope).parent
+        {
+            scope = parent;
+        }
         let mut env = Env::new(self.file.clone(), scope);
         for frame in &cursor.frames {
             env = env.with_expr_frame(frame);
@@ -120,47 +131,55 @@ impl Place<'_> {
         if is_target && receiver.items.iter().any(takes_new_names) {
             members.set_open(|| Arc::from("an attribute may be assigned here"));
         }
-        if self.is_tried(&env) {
+        if self.is_tried(&env, is_attribute_error) {
             members.set_open(|| Arc::from("a missing attribute is caught here"));
         }
         self.finish(members, |_| true)
     }
 
-    /// Is the cursor in the body of a `try` that catches `AttributeError`?
-    fn is_tried(&self, env: &Env) -> bool {
+    /// Is the cursor in the body of a `try` that catches such an error, or of a `with` that expects one?
+    fn is_tried(&self, env: &Env, catches: fn(Name) -> bool) -> bool {
         let ast = &self.file.ast;
         let path = super::infer::enclosing_path(
             ast,
             self.file.scopes.scope(env.scope).body,
             self.start as u32,
         );
+        let is_caught = |expr: ExprId| {
+            let names = match ast.kind(expr) {
+                ExprKind::Tuple { items } => ast.list(items).to_vec(),
+                _ => vec![expr],
+            };
+            names.iter().any(|n| match ast.kind(*n) {
+                ExprKind::Name(name) | ExprKind::Attribute { name, .. } => {
+                    catches(name) || name == Name::EXCEPTION
+                }
+                _ => false,
+            })
+        };
         path.windows(2).any(|pair| {
             let [outer, inner] = pair else { return false };
             let Some(&stmt) = ast.block(outer.block).get(outer.index) else {
                 return false;
             };
-            let (StmtKind::Try { node }, super::infer::Role::Try) =
-                (ast.stmt(stmt).kind, inner.role)
-            else {
-                return false;
-            };
-            ast.handlers[ast.tries[node as usize].handlers.range()].iter().any(|h| {
-                match h.kind.some() {
-                    None => true,
-                    Some(kind) => {
-                        let names = match ast.kind(kind) {
-                            ExprKind::Tuple { items } => ast.list(items),
-                            _ => std::slice::from_ref(&h.kind),
-                        };
-                        names.iter().any(|n| {
-                            matches!(
-                                ast.kind(*n),
-                                ExprKind::Name(Name::ATTR_ERROR | Name::EXCEPTION)
-                            )
-                        })
-                    }
+            match (ast.stmt(stmt).kind, inner.role) {
+                (StmtKind::Try { node }, super::infer::Role::Try) => {
+                    let handlers = ast.tries[node as usize].handlers;
+                    ast.handlers[handlers.range()]
+                        .iter()
+                        .any(|h| h.kind.some().is_none_or(is_caught))
                 }
-            })
+                // `with pytest.raises(AttributeError):`, `with suppress(ImportError):`
+                (StmtKind::With { items, .. }, super::infer::Role::With) => {
+                    ast.with_items[items.range()].iter().any(|item| match ast.kind(item.value) {
+                        ExprKind::Call { args, .. } => {
+                            ast.args(args).first().is_some_and(|a| is_caught(a.value))
+                        }
+                        _ => false,
+                    })
+                }
+                _ => false,
+            }
         })
     }
 
@@ -232,10 +251,11 @@ impl Place<'_> {
             members.set_open(|| Arc::from("modules may be installed elsewhere"));
             return self.finish(members, |_| true);
         }
-        self.submodules(dotted)
+        self.submodules(dotted, false)
     }
 
-    fn submodules(&self, dotted: Name) -> Candidates {
+    /// The modules below one; `is_bare` right after the dots of a relative import.
+    fn submodules(&self, dotted: Name, is_bare: bool) -> Candidates {
         let Some(id) = self.world.resolve_module(dotted) else {
             return self.unknown(&format!("no module {dotted} is known"));
         };
@@ -244,6 +264,9 @@ impl Place<'_> {
             members.add(name, Member { kind: MemberKind::Module, site: None });
         }
         let module = self.world.module(id);
+        if is_bare {
+            members.set_open(|| Arc::from("`import` may stand here"));
+        }
         if module.origin != Origin::Project {
             members
                 .set_open(|| Arc::from("an installed package may have modules that are not seen"));
@@ -256,12 +279,12 @@ impl Place<'_> {
             return self.import_module(dotted);
         }
         match self.file.absolute(level, dotted) {
-            Some(full) if full != Name::EMPTY => self.submodules(full),
+            Some(full) if full != Name::EMPTY => self.submodules(full, dotted == Name::EMPTY),
             _ => self.unknown("a relative import above the top package"),
         }
     }
 
-    fn names_of_module(&self, level: u32, module: Name) -> Candidates {
+    fn names_of_module(&self, env: &Env, level: u32, module: Name) -> Candidates {
         let Some(full) = self.file.absolute(level, module) else {
             return self.unknown("a relative import above the top package");
         };
@@ -274,6 +297,9 @@ impl Place<'_> {
             for name in self.world.submodule_names(id) {
                 members.add(name, Member { kind: MemberKind::Module, site: None });
             }
+        }
+        if self.is_tried(env, is_import_error) {
+            members.set_open(|| Arc::from("a missing name is caught here"));
         }
         self.finish(members, |n| !n.is_dunder() || self.typed.starts_with("__"))
     }
@@ -411,6 +437,14 @@ impl Place<'_> {
             reason: Some(Arc::from("keywords and new names may stand here")),
         })
     }
+}
+
+fn is_attribute_error(name: Name) -> bool {
+    name == Name::ATTR_ERROR
+}
+
+fn is_import_error(name: Name) -> bool {
+    matches!(name.as_str(), "ImportError" | "ModuleNotFoundError")
 }
 
 /// `a`, `a.b`, `a.b[…]`: what an attribute is usually assigned on.

@@ -22,14 +22,6 @@ const PYTHON_ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 const QUESTION: &str = "\
 import sys, json
-native = {}
-for name in '_abc _codecs _collections _functools _io _locale _operator _signal _socket _sre _ssl _stat \
-_string _struct _thread _tracemalloc _weakref atexit array binascii cmath errno fcntl gc grp itertools marshal \
-math mmap posix pwd resource select sys syslog termios time unicodedata zlib'.split():
-    try:
-        native[name] = dir(__import__(name))
-    except Exception:
-        pass
 paths = []
 try:
     import sysconfig
@@ -46,8 +38,25 @@ json.dump({
     'builtin': list(sys.builtin_module_names),
     'executable': sys.executable,
     'prefix': sys.prefix,
-    'native': native,
 }, sys.stdout)
+";
+
+/// Modules of the standard library that are written in C, and the names they have. They are imported for
+/// it: none of them is the user's.
+const NATIVE_QUESTION: &str = "\
+import json, sys
+native = {}
+for name in '_abc _asyncio _bisect _blake2 _bz2 _codecs _collections _csv _datetime _decimal _elementtree _functools \
+_hashlib _heapq _io _json _locale _lzma _md5 _multiprocessing _opcode _operator _pickle _posixsubprocess _queue \
+_random _sha1 _sha2 _sha3 _sha256 _sha512 _signal _socket _sre _ssl _stat _statistics _string _struct _symtable \
+_thread _tracemalloc _typing _uuid _warnings _weakref _zoneinfo array atexit binascii cmath errno faulthandler \
+fcntl gc grp itertools marshal math mmap posix pwd pyexpat resource select sys syslog termios time unicodedata \
+zlib'.split():
+    try:
+        native[name] = dir(__import__(name))
+    except Exception:
+        pass
+json.dump(native, sys.stdout)
 ";
 
 /// Which interpreter describes the environment.
@@ -68,8 +77,6 @@ pub struct Environment {
     pub stdlib: Vec<PathBuf>,
     pub packages: Vec<PathBuf>,
     pub builtin_modules: Vec<String>,
-    /// The names of modules of the standard library that are written in C, as the interpreter has them.
-    pub native_names: BTreeMap<String, Vec<String>>,
     /// Why there is no interpreter, when there is none.
     pub fault: Option<String>,
 }
@@ -82,8 +89,6 @@ struct Reply {
     site: Vec<PathBuf>,
     builtin: Vec<String>,
     executable: PathBuf,
-    #[serde(default)]
-    native: BTreeMap<String, Vec<String>>,
 }
 
 /// Ask the chosen interpreter.
@@ -102,7 +107,7 @@ pub(crate) fn discover(choice: &PythonChoice, root: &Path) -> Environment {
             .find(|p| p.is_file())
             .unwrap_or_else(|| PathBuf::from("python3")),
     };
-    match ask(&program) {
+    match ask(&program, QUESTION) {
         Ok(reply) => from_reply(&program, reply),
         Err(fault) => Environment {
             fault: Some(format!("{}: {fault}", program.display())),
@@ -111,9 +116,14 @@ pub(crate) fn discover(choice: &PythonChoice, root: &Path) -> Environment {
     }
 }
 
-fn ask(program: &Path) -> Result<Reply, String> {
+/// The names of modules written in C; nothing when the interpreter does not say.
+pub(crate) fn native_names(program: &Path) -> BTreeMap<String, Vec<String>> {
+    ask(program, NATIVE_QUESTION).unwrap_or_default()
+}
+
+fn ask<T: serde::de::DeserializeOwned>(program: &Path, question: &str) -> Result<T, String> {
     let mut child = Command::new(program)
-        .args(["-I", "-S", "-c", QUESTION])
+        .args(["-I", "-S", "-c", question])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -195,7 +205,6 @@ fn from_reply(program: &Path, reply: Reply) -> Environment {
         stdlib,
         packages,
         builtin_modules: reply.builtin,
-        native_names: reply.native,
         fault: None,
     }
 }

@@ -8,14 +8,14 @@
 //! # Sources
 //! PEP 561 (stub packages), PEP 420 (namespace packages).
 
-use super::environment::{Environment, find_typeshed};
+use super::environment::{Environment, find_typeshed, native_names};
 use super::file::{File, FileHead, FileId, Module, ModuleId};
 use super::name::Name;
 use super::source;
 use crate::base::Origin;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Built-in types for when no stubs are installed, and a supplement for old ones.
 const BUILTINS: &str = include_str!("builtins.pyi");
@@ -29,6 +29,9 @@ struct State {
     modules: Vec<Arc<Module>>,
     by_name: FxHashMap<Name, Option<ModuleId>>,
     listings: FxHashMap<PathBuf, Arc<FxHashSet<String>>>,
+    /// Modules that import statements of the first `n_imported` files load.
+    imported: FxHashSet<Name>,
+    n_imported: usize,
 }
 
 pub(crate) struct Library {
@@ -37,8 +40,9 @@ pub(crate) struct Library {
     stdlib: Vec<PathBuf>,
     packages: Vec<PathBuf>,
     builtin_modules: FxHashSet<String>,
-    /// Names of modules written in C, as the interpreter has them.
-    native_names: FxHashMap<Name, FxHashSet<Name>>,
+    executable: Option<PathBuf>,
+    /// Names of modules written in C, as the interpreter has them; asked for when they are needed.
+    native_names: OnceLock<FxHashMap<Name, FxHashSet<Name>>>,
     /// An interpreter was asked and nothing hooks into its imports.
     knows_packages: bool,
     state: RwLock<State>,
@@ -55,7 +59,8 @@ impl Library {
             stdlib: environment.stdlib.clone(),
             packages: environment.packages.clone(),
             builtin_modules: environment.builtin_modules.iter().cloned().collect(),
-            native_names: native_names(environment),
+            executable: environment.executable.clone(),
+            native_names: OnceLock::new(),
             knows_packages: environment.executable.is_some()
                 && !environment.packages.iter().any(|dir| has_import_hooks(dir)),
             state: RwLock::default(),
@@ -108,7 +113,12 @@ impl Library {
 
     /// The names that a module written in C has, when the interpreter said.
     pub(crate) fn native_names(&self, module: Name) -> Option<&FxHashSet<Name>> {
-        self.native_names.get(&module)
+        let known = self.native_names.get_or_init(|| {
+            let found = self.executable.as_deref().map(native_names).unwrap_or_default();
+            let names = |list: &[String]| list.iter().map(|n| Name::new(n)).collect();
+            found.iter().map(|(module, list)| (Name::new(module), names(list))).collect()
+        });
+        known.get(&module)
     }
 
     /// Is every importable module one that can be found on disk?
@@ -145,8 +155,21 @@ impl Library {
         self.read().modules[index].clone()
     }
 
-    pub(crate) fn n_files(&self) -> usize {
-        self.read().files.len()
+    /// Does some import statement of a file read so far load this module?
+    pub(crate) fn imports(&self, module: Name) -> bool {
+        {
+            let state = self.read();
+            if state.n_imported == state.files.len() {
+                return state.imported.contains(&module);
+            }
+        }
+        let mut state = self.write();
+        let State { files, imported, n_imported, .. } = &mut *state;
+        for file in &files[*n_imported..] {
+            imported.extend(file.relations().imported.iter().copied());
+        }
+        *n_imported = files.len();
+        imported.contains(&module)
     }
 
     /// The module with a dotted name.
@@ -248,7 +271,12 @@ impl Library {
                 module.source = self.load(&package.join("__init__.py"), module, true);
             }
         }
-        if module.file().is_none() || (module.source.is_none() && !module.is_package) {
+        // Stubs of a newer Python may describe a package that is one file here.
+        let is_newer_stub =
+            origin == Origin::StandardLibrary && module.stub.is_some() && !has("__init__.py");
+        if module.file().is_none()
+            || (module.source.is_none() && (!module.is_package || is_newer_stub))
+        {
             let stub = format!("{name}.pyi");
             if module.stub.is_none() && listing.contains(&stub) {
                 module.stub = self.load(&dir.join(stub), module, false);
@@ -257,7 +285,7 @@ impl Library {
             let source = format!("{name}.py");
             if module.source.is_none() && listing.contains(&source) {
                 module.source = self.load(&dir.join(source), module, false);
-                module.is_package = false;
+                module.is_package &= is_newer_stub;
             }
         }
         let after = (module.stub, module.source, module.dirs.len());
@@ -355,11 +383,6 @@ impl Library {
         state.by_path.insert(path.to_path_buf(), id);
         id
     }
-}
-
-fn native_names(environment: &Environment) -> FxHashMap<Name, FxHashSet<Name>> {
-    let names = |list: &Vec<String>| list.iter().map(|n| Name::new(n)).collect();
-    environment.native_names.iter().map(|(m, list)| (Name::new(m), names(list))).collect()
 }
 
 /// Editable installs may bring finders of their own: then not every module lies where it looks.

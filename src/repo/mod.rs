@@ -12,7 +12,9 @@ mod file;
 mod infer;
 mod layout;
 mod library;
+mod locate;
 mod name;
+mod outline;
 mod project;
 #[cfg(test)]
 mod replay;
@@ -23,6 +25,7 @@ mod source;
 mod symbol;
 #[allow(dead_code)] // the tree keeps what the checker and the queries are going to read
 mod syntax;
+mod tables;
 mod validity;
 mod walk;
 
@@ -30,12 +33,19 @@ mod walk;
 mod tests;
 
 pub use check::{
-    CheckConfig, CheckReport, Finding, Heed, Message, MessageSet, check, quoted, to_sarif,
+    CheckConfig, CheckReport, Finding, Heed, Message, MessageSet, check, messages_markdown, quoted,
+    to_sarif,
 };
 pub use cursor::name_start;
 pub use environment::{Environment, PythonChoice};
 pub use error::{RepoError, SkipReason, Skipped};
+pub use locate::Located;
+pub use outline::{Definition, DefinitionKind};
 pub use project::{IndexReport, Project, ProjectConfig, Snapshot};
 pub use session::Session;
 pub use symbol::FunctionInfo;
+pub use tables::{
+    Cell, Column, Database, QueryLimits, References, Rows, TABLES, Table, TableError,
+    schema_markdown,
+};
 pub use validity::first_syntax_error;

@@ -14,9 +14,9 @@ use super::library::Library;
 use super::name::Name;
 use super::source;
 use crate::base::Origin;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 /// What a project is opened with.
@@ -72,6 +72,7 @@ pub struct Snapshot {
     pub(crate) by_path: Arc<FxHashMap<PathBuf, FileId>>,
     pub(crate) modules: Arc<ModuleTable>,
     pub(crate) library: Arc<Library>,
+    imported: OnceLock<FxHashSet<Name>>,
 }
 
 /// The project's modules by name.
@@ -138,6 +139,17 @@ impl Project {
     /// # Errors
     /// When the root cannot be read or holds no Python file.
     pub fn open(config: ProjectConfig) -> Result<(Self, IndexReport), RepoError> {
+        Self::open_with(config, &|_, _| {})
+    }
+
+    /// The same; `each` is told how many files of how many are analysed.
+    ///
+    /// # Errors
+    /// When the root cannot be read or holds no Python file.
+    pub fn open_with(
+        config: ProjectConfig,
+        each: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<(Self, IndexReport), RepoError> {
         let started = Instant::now();
         let not_a_directory =
             |reason: String| RepoError::NotADirectory { path: config.root.clone(), reason };
@@ -158,7 +170,7 @@ impl Project {
             .enumerate()
             .map(|(i, path)| head(FileId(i as u32), path, &layout.roots))
             .collect();
-        let (files, faults) = analyse_all(heads, config.n_threads);
+        let (files, faults) = analyse_all(heads, config.n_threads, each);
         skipped.extend(faults);
         let mut table = ModuleTable::default();
         let mut by_path = FxHashMap::default();
@@ -192,6 +204,7 @@ impl Project {
             by_path: Arc::new(by_path),
             modules: Arc::new(table),
             library,
+            imported: OnceLock::new(),
         };
         report.elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         let project =
@@ -246,6 +259,7 @@ impl Project {
                     by_path: old.by_path.clone(),
                     modules: old.modules.clone(),
                     library: old.library.clone(),
+                    imported: OnceLock::new(),
                 }
             }
             (None, Some(text)) => {
@@ -261,6 +275,7 @@ impl Project {
                     by_path: Arc::new(by_path),
                     modules: Arc::new(modules),
                     library: old.library.clone(),
+                    imported: OnceLock::new(),
                 }
             }
             (Some(id), None) => {
@@ -281,6 +296,7 @@ impl Project {
                     by_path: Arc::new(by_path),
                     modules: Arc::new(modules),
                     library: old.library.clone(),
+                    imported: OnceLock::new(),
                 }
             }
             (None, None) => return Err(no_such("there is no such file".to_owned())),
@@ -322,8 +338,13 @@ fn head_for(id: FileId, path: &Path, roots: &[PathBuf], modules: &ModuleTable) -
 }
 
 /// Read and analyse files on several threads; results keep the order of the heads.
-fn analyse_all(heads: Vec<FileHead>, n_threads: usize) -> (Vec<Option<File>>, Vec<Skipped>) {
+fn analyse_all(
+    heads: Vec<FileHead>,
+    n_threads: usize,
+    each: &(dyn Fn(usize, usize) + Sync),
+) -> (Vec<Option<File>>, Vec<Skipped>) {
     let next = std::sync::atomic::AtomicUsize::new(0);
+    let n_done = std::sync::atomic::AtomicUsize::new(0);
     let n_threads = n_threads.clamp(1, 64).min(heads.len().max(1));
     let work = || {
         let mut done = Vec::new();
@@ -336,6 +357,7 @@ fn analyse_all(heads: Vec<FileHead>, n_threads: usize) -> (Vec<Option<File>>, Ve
                 .map(|text| File::analyse(head.clone(), text, None))
                 .map_err(|reason| Skipped { path: head.path.to_path_buf(), reason });
             done.push((i, outcome));
+            each(n_done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1, heads.len());
         }
     };
     let mut all: Vec<(usize, Result<File, Skipped>)> = if n_threads == 1 {
@@ -368,6 +390,15 @@ impl Snapshot {
     /// Number of project files.
     pub fn n_files(&self) -> usize {
         self.files.iter().flatten().count()
+    }
+
+    /// Does some import statement of a project file load this module?
+    pub(crate) fn imports(&self, module: Name) -> bool {
+        let imported = self.imported.get_or_init(|| {
+            let files = self.files.iter().flatten();
+            files.flat_map(|f| f.relations().imported.iter().copied()).collect()
+        });
+        imported.contains(&module)
     }
 
     pub(crate) fn file_at(&self, path: &Path) -> Option<&Arc<File>> {

@@ -10,7 +10,7 @@
 
 use super::cursor::{Place, name_start};
 use super::file::{File, FileHead, FileId};
-use super::infer::{ClassKey, Fragment, Tiers, World};
+use super::infer::{ClassKey, Fragment, Known, World};
 use super::name::Name;
 use super::project::{Project, Snapshot, canonical, head};
 use super::scope::{ScopeId, ScopeKind};
@@ -54,7 +54,7 @@ pub struct Session {
     project: Arc<Project>,
     snapshot: Arc<Snapshot>,
     base: Option<Base>,
-    tiers: Tiers,
+    known: Known,
     /// The file as the last question outside a function had it.
     path_cache: Option<(PathBuf, PathBuf)>,
     /// Stack that a question may use, in bytes.
@@ -69,7 +69,7 @@ impl Session {
             project,
             snapshot,
             base: None,
-            tiers: Tiers::default(),
+            known: Known::default(),
             path_cache: None,
             stack_bytes_max: usize::MAX,
             ran_out_of_stack: false,
@@ -106,7 +106,7 @@ impl Session {
         if !Arc::ptr_eq(&current, &self.snapshot) {
             self.snapshot = current;
             self.base = None;
-            self.tiers.forget_project();
+            self.known.forget_project();
         }
         let path = self.canonical(path);
         let hole = Hole { start, resume: line_end(text, offset) };
@@ -151,18 +151,18 @@ impl Session {
         typed: &str,
         deadline: Option<Instant>,
     ) -> Candidates {
-        self.tiers.forget_fragment();
+        self.known.forget_fragment();
         let moved = self.base.as_ref().zip(fragment.as_ref()).map(|(b, f)| Moved {
             file: b.file.id,
             from: b.n_before,
             by: f.file.text.len() as i64 - b.file.text.len() as i64,
         });
         let world = World::new(&self.snapshot, overlay, deadline)
-            .resume(fragment, std::mem::take(&mut self.tiers))
+            .resume(fragment, std::mem::take(&mut self.known))
             .within_stack(self.stack_bytes_max);
         let found = Place { world: &world, file, start, typed, moved }.answer();
         self.ran_out_of_stack = world.ran_out_of_stack();
-        self.tiers = world.into_tiers();
+        self.known = world.into_known();
         found
     }
 
@@ -170,7 +170,7 @@ impl Session {
     /// file when the cursor is in no function.
     fn rebase(&mut self, path: &Path, text: &str, hole: Hole) -> Result<Range<usize>, Arc<File>> {
         self.base = None;
-        self.tiers.forget_project();
+        self.known.forget_overlay();
         let head = self.head_of(path);
         let whole = File::analyse(head.clone(), Arc::from(text), Some(hole));
         let Some((func, scope)) = outermost_function(&whole, hole.start as u32) else {

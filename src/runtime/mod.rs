@@ -6,10 +6,12 @@
 
 mod ask;
 mod body;
+mod ceiling;
 mod complete;
 mod device;
 mod drive;
 mod error;
+mod grammar;
 mod lint;
 mod memory;
 mod model;
@@ -20,10 +22,12 @@ mod synth;
 mod tool;
 
 pub use ask::ToolTimes;
+pub use ceiling::{Ceilings, ceilings};
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
 pub use device::{DeviceChoice, DeviceReport, devices};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
+pub use grammar::GrammarPool;
 pub use lint::{PylintConfig, run_pylint};
 pub use memory::MemoryPlan;
 pub use model::{LoadConfig, Model, ModelFiles, Prompt};

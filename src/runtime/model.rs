@@ -6,9 +6,10 @@
 use super::RuntimeError;
 use super::device::{self, DeviceChoice};
 use super::drive::{Output, Work, drive};
+use super::grammar::GrammarPool;
 use super::memory::{self, MemoryPlan};
 use crate::base::{CandidateSource, TokenId, limit};
-use crate::constrain::{NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
+use crate::constrain::{Constraint, NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
 use crate::device::KvType;
 use crate::engine::{Encode, Engine, EngineConfig, Request, SamplingParams};
 use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
@@ -45,7 +46,8 @@ pub struct LoadConfig {
     /// Threads of the CPU device; `None`: one for each core.
     pub threads: Option<NonZeroUsize>,
     pub kv_type: KvType,
-    /// Tokens that the key/value cache holds, over all sequences; `None`: one full context.
+    /// Tokens that the key/value cache holds, over all sequences; `None`: a full context for each
+    /// sequence, up to [`limit::KV_CONTEXTS_MAX`] of them.
     pub kv_tokens: Option<usize>,
     /// Most sequences that run at once.
     pub seqs_max: NonZeroUsize,
@@ -92,6 +94,7 @@ pub struct Model {
     tokenizer: Arc<Tokenizer>,
     vocabulary: Arc<Vocabulary>,
     names: OnceLock<Arc<NameStore>>,
+    grammars: Arc<GrammarPool>,
     paper_cache: PaperCache,
     threads: usize,
     device_note: Option<String>,
@@ -153,7 +156,8 @@ impl Model {
         tokenizer.check_fits(shape.vocab)?;
         let device::Opened { mut backend, note } = device::open(config.device, threads(config))?;
         let block = limit::KV_BLOCK_TOKENS;
-        let kv_tokens = config.kv_tokens.unwrap_or(shape.context).max(block);
+        let full = shape.context * config.seqs_max.get().min(limit::KV_CONTEXTS_MAX);
+        let kv_tokens = config.kv_tokens.unwrap_or(full).max(block);
         let seqs_max = config.seqs_max.get().min(limit::STEP_SEQS_MAX);
         let mut limits = DecoderLimits {
             rows_max: limit::STEP_ROWS_MAX,
@@ -186,6 +190,7 @@ impl Model {
             files: files.clone(),
             fingerprint,
             tokenizer,
+            grammars: Arc::new(GrammarPool::new(Arc::clone(&vocabulary))),
             vocabulary,
             names: OnceLock::new(),
             paper_cache: PaperCache::default(),
@@ -233,6 +238,11 @@ impl Model {
     /// The bytes of every token.
     pub(super) fn vocabulary(&self) -> Arc<Vocabulary> {
         Arc::clone(&self.vocabulary)
+    }
+
+    /// The grammars of this model's vocabulary.
+    pub fn grammars(&self) -> &Arc<GrammarPool> {
+        &self.grammars
     }
 
     /// The automata of this model's vocabulary, made at the first use.
@@ -318,6 +328,39 @@ impl Model {
             on_text(t);
         })?;
         outputs.pop().ok_or(RuntimeError::Stalled)
+    }
+
+    /// As [`Model::generate`], with a restriction on what may be written.
+    ///
+    /// # Errors
+    /// As [`Model::generate`].
+    pub fn generate_constrained(
+        &mut self,
+        prompt: &Prompt,
+        params: SamplingParams,
+        constraint: Box<dyn Constraint>,
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<Output, RuntimeError> {
+        let mut outputs =
+            self.generate_samples(prompt, params, Some(constraint), &mut |_, t| on_text(t))?;
+        outputs.truncate(1);
+        outputs.pop().ok_or(RuntimeError::Stalled)
+    }
+
+    /// Write as many texts after a prompt as the parameters say; `on_text` is told (sample, new text).
+    ///
+    /// # Errors
+    /// As [`Model::generate`].
+    pub fn generate_samples(
+        &mut self,
+        prompt: &Prompt,
+        params: SamplingParams,
+        constraint: Option<Box<dyn Constraint>>,
+        on_text: &mut dyn FnMut(usize, &str),
+    ) -> Result<Vec<Output>, RuntimeError> {
+        let mut request = Request::new(self.encode(prompt)?, params);
+        request.constraint = constraint;
+        self.run(vec![Work::plain(request)], None, on_text)
     }
 
     /// Write text after several prompts at once; outputs in their order.

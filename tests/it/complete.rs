@@ -105,6 +105,51 @@ fn a_guided_random_model_writes_a_name_that_exists() {
 }
 
 #[test]
+fn every_policy_writes_names_that_exist_and_says_how_likely_they_were() {
+    let at = after("stockroom/store.py", "return self.");
+    let offered = run("candidates", &["--at", &at, "--json", "--dunder"]).json();
+    let names = offered["names"].as_array().expect("names");
+    let (mut n_names, mut chosen) = (0, std::collections::BTreeSet::new());
+    for policy in ["greedy", "score", "score:per-token", "score:per-byte", "beam:1", "beam:4"] {
+        for model in ["llama", "qwen2", "gguf/llama-q8_0.gguf"] {
+            let model = tiny(model);
+            let more = ["--model", &model, "--at", &at, "-n", "40", "--policy", policy, "--json"];
+            let style = ["--prompt-style", "plain", "--prompt-tokens-max", "40"];
+            let run = run("complete", &[&more[..], &style].concat());
+            assert!(run.code <= 1, "{}", run.stderr);
+            let json = run.json();
+            let event = &json["events"][0];
+            assert_eq!(event["answer"], "closed", "{json}");
+            if let Some(name) = event["name"].as_str() {
+                assert!(names.iter().any(|n| n["name"] == name), "{policy}: {name}");
+                let chance = |key: &str| event[key].as_f64().expect("explained");
+                assert!(chance("logprob") <= chance("logprob_allowed") + 1e-6, "{event}");
+                assert!(chance("logprob_allowed") <= 1e-6, "{event}");
+                n_names += 1;
+                chosen.insert(format!("{policy} {name}"));
+            }
+        }
+    }
+    assert!(n_names >= 12, "only {n_names} names were finished: {chosen:?}");
+}
+
+#[test]
+fn policies_and_triggers_that_cannot_work_are_refused() {
+    let repo = inventory().display().to_string();
+    let model = tiny("llama");
+    let complete = |more: &[&'static str], parts: &[&str]| {
+        let mut args = in_inventory("complete", &repo, more);
+        args.extend(["--model", &model, "--symbol", SYMBOL, "-n", "4"]);
+        refused(&args, parts);
+    };
+    complete(&["--policy", "best"], &["best", "greedy, score"]);
+    complete(&["--policy", "beam"], &["beam:N"]);
+    complete(&["--policy", "paper"], &["--guide trigger"]);
+    complete(&["--guide", "trigger", "--trigger", "names, please"], &["one token", "adapter"]);
+    complete(&["--level", "everything"], &["everything", "members"]);
+}
+
+#[test]
 fn unguided_completion_asks_nothing() {
     let model = tiny("llama");
     let more = ["--model", &model, "--symbol", SYMBOL, "-n", "8", "--guide", "off", "--json"];

@@ -10,10 +10,15 @@ mod name_automaton;
 #[path = "../../fuzz/bodies/python_lexer.rs"]
 mod python_lexer;
 #[allow(unreachable_pub)] // shared with the fuzz crate
+#[path = "../../fuzz/bodies/python_names.rs"]
+mod python_names;
+#[allow(unreachable_pub)] // shared with the fuzz crate
 #[path = "../../fuzz/bodies/safetensors_file.rs"]
 mod safetensors_file;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tether::repo::{Project, ProjectConfig};
 
 /// xorshift64*: the same bytes on every machine.
 struct Draw(u64);
@@ -108,4 +113,81 @@ fn the_lexer_takes_any_bytes() {
         n_places += usize::from(python_lexer::run(text.as_bytes()));
     }
     assert!(n_places > 50, "names begin in some of them: {n_places}");
+}
+
+/// Python sources of this machine: the standard library's when there is one, and our own.
+fn real_sources() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inventory");
+    let (project, report) = Project::open(ProjectConfig::new(root)).expect("a committed project");
+    let own = project.snapshot().paths().map(Path::to_path_buf).collect::<Vec<_>>();
+    let library = report.environment.stdlib.first().and_then(|d| std::fs::read_dir(d).ok());
+    let entries = library.into_iter().flatten().flatten().map(|e| e.path());
+    let mut found: Vec<PathBuf> =
+        entries.filter(|p| p.extension().is_some_and(|e| e == "py")).chain(own).collect();
+    found.sort();
+    found
+}
+
+/// A piece cut out, doubled, moved or replaced.
+fn mutated(text: &str, draw: &mut Draw) -> String {
+    const PIECES: [&str; 14] =
+        ["(", ")", ".", ":", "\n", "'", "\"\"\"", "\\\n", "\t", "def ", "class ", "é", "{", " = "];
+    let mut chars: Vec<char> = text.chars().collect();
+    for _ in 0..=draw.below(4) {
+        let start = draw.below(chars.len().max(1));
+        let end = (start + draw.below(60)).min(chars.len());
+        match draw.below(4) {
+            0 => drop(chars.drain(start..end)),
+            1 => {
+                let piece = chars[start..end].to_vec();
+                let at = draw.below(chars.len());
+                chars.splice(at..at, piece);
+            }
+            _ => {
+                let piece = PIECES[draw.below(PIECES.len())];
+                chars.splice(start..start, piece.chars());
+            }
+        }
+    }
+    chars.into_iter().collect()
+}
+
+/// Memory that this process holds, in bytes, where the system tells.
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+#[test]
+fn names_in_mutated_real_sources_are_listed_in_bounded_time_and_memory() {
+    let sources = real_sources();
+    let mut draw = Draw(5);
+    let (mut n_asked, mut n_listed) = (0, 0);
+    let before = resident_bytes();
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(8) {
+        let Ok(text) = std::fs::read_to_string(&sources[draw.below(sources.len())]) else {
+            continue; // not UTF-8
+        };
+        let text = mutated(&text, &mut draw);
+        for _ in 0..4 {
+            let mut at = draw.below(text.len() + 1);
+            // Mostly right after a dot, where most is looked at.
+            if let (true, Some(dot)) =
+                (draw.below(4) > 0, text.as_bytes()[at..].iter().position(|b| *b == b'.'))
+            {
+                at += dot + 1;
+            }
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            n_asked += 1;
+            n_listed += usize::from(python_names::ask(&text, at));
+        }
+    }
+    (0..300).for_each(|_| drop(python_names::run(&draw.bytes(400))));
+    assert!(n_listed > 0, "names in {n_listed} of {n_asked}");
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 1 << 30, "{grown} bytes more than before");
 }

@@ -181,3 +181,53 @@ fn a_profile_reports_rates_percentiles_and_where_the_time_goes() {
     ]);
     assert!(one.json()["decode_tokens_per_s"]["median"].is_null(), "a rate needs two tokens");
 }
+
+#[test]
+fn samples_are_what_their_seeds_give_alone() {
+    let sampling = ["-n", "10", "--ignore-eos", "--temperature", "1"];
+    let json =
+        generate(&tiny("llama"), &[&sampling[..], &["--samples", "3", "--seed", "5"]].concat());
+    let samples = json["samples"].as_array().expect("three");
+    for (sample, seed) in samples.iter().zip(["5", "6", "7"]) {
+        let alone = generate(&tiny("llama"), &[&sampling[..], &["--seed", seed]].concat());
+        assert_eq!(sample["text"], alone["text"], "seed {seed}");
+    }
+    assert_eq!(samples.len(), 3);
+    refused(&["generate", "--model", &tiny("llama"), "-p", "x", "--samples", "0"], &["n is 0"]);
+}
+
+#[test]
+fn log_probabilities_are_strict_json_with_the_bytes_of_each_token() {
+    let more = ["-n", "6", "--ignore-eos", "--logprobs", "3"];
+    let json = generate(&tiny("llama"), &more);
+    let records = json["logprobs"].as_array().expect("a list");
+    assert_eq!(records.len(), 6);
+    for record in records {
+        assert!(record["logprob"].as_f64().expect("a number") <= 0.0);
+        assert_eq!(record["logprob"], record["logprob_allowed"], "nothing was masked");
+        assert_eq!(record["top"].as_array().expect("a list").len(), 3);
+        assert_eq!(record["top"][0]["id"], record["id"], "greedy");
+    }
+    let written: Vec<u8> = records
+        .iter()
+        .flat_map(|r| r["bytes"].as_array().expect("bytes"))
+        .map(|b| u8::try_from(b.as_u64().expect("a byte")).expect("a byte"))
+        .collect();
+    assert_eq!(String::from_utf8_lossy(&written), json["text"].as_str().expect("text"));
+    // Tokens that a grammar forbids have no allowed probability.
+    let held = generate(&tiny("llama"), &["-n", "6", "--logprobs", "5", "--choice", "yes"]);
+    let top = held["logprobs"][0]["top"].as_array().expect("a list");
+    assert!(top.iter().any(|t| t["logprob_allowed"].is_null()), "{held}");
+}
+
+#[test]
+fn speculation_does_not_change_a_text() {
+    for sampling in [&["--temperature", "0"], &["--temperature", "0.8"]] {
+        let texts = ["off", "on"].map(|speculate| {
+            let more = ["-n", "60", "--ignore-eos", "--seed", "3", "--speculate", speculate];
+            generate(&tiny("gguf/llama-q4_0.gguf"), &[&more[..], &sampling[..]].concat())["text"]
+                .clone()
+        });
+        assert_eq!(texts[0], texts[1]);
+    }
+}

@@ -4,4 +4,7 @@ mod complete;
 mod device;
 mod fuzz;
 mod generate;
+mod grammar;
+mod json_schema;
 mod program;
+mod repository;

@@ -66,7 +66,7 @@ pub(crate) const CRATES: &[(&str, &[&str])] = &[
     ("rustix", &["sandbox", "complete"]),
     ("axum", &["serve"]),
     ("tokio", &["serve"]),
-    ("libc", &["format", "device", "sandbox"]),
+    ("libc", &["format", "device", "sandbox", "complete"]),
     ("rustc-hash", &["*"]),
     ("smallvec", &["*"]),
     ("thiserror", &["*"]),
@@ -84,9 +84,16 @@ pub(crate) const STD_PATHS: &[(&str, &[&str])] = &[
     ("std::net", &["runtime", "serve", "cli"]),
 ];
 
-/// Where `unsafe` may be opened, always file by file: SIMD and drivers, the mmap file, the rlimit file.
-pub(crate) const UNSAFE_PLACES: &[&str] =
-    &["src/device/cpu/", "src/device/cuda/", "src/device/emu/", "src/format/map", "src/sandbox/"];
+/// Where `unsafe` may be opened, always file by file: SIMD and drivers, the mmap file, the rlimit file,
+/// the file that asks where a stack ends.
+pub(crate) const UNSAFE_PLACES: &[&str] = &[
+    "src/device/cpu/",
+    "src/device/cuda/",
+    "src/device/emu/",
+    "src/format/map",
+    "src/sandbox/",
+    "src/complete/native/stack",
+];
 
 pub(crate) const FILE_LINES_MAX: usize = 800;
 /// Files over [`FILE_LINES_MAX`] with the length they may have. This list only shrinks.

@@ -9,7 +9,9 @@
 
 mod cache;
 mod error;
+mod index;
 mod position;
+mod replay;
 mod report;
 mod run;
 #[cfg(test)]
@@ -17,6 +19,8 @@ mod tests;
 
 pub use cache::{CacheHead, CacheWriter, read_cache};
 pub use error::CompletionBenchError;
+pub use index::IndexSpeed;
 pub use position::{NameContext, Position, PositionKind, Positions};
+pub use replay::{Forbidden, Replay, ReplayConfig};
 pub use report::{ALL, Measure, Missed, Report, Row, Slice, Threshold};
 pub use run::{Outcome, RunConfig, run};

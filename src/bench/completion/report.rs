@@ -175,7 +175,7 @@ impl Row {
 }
 
 /// The smallest sorted value that at least `percent` of them do not exceed; 0 of none.
-fn quantile(sorted: &[f64], percent: usize) -> f64 {
+pub(super) fn quantile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0.0)
 }

@@ -5,6 +5,8 @@
 
 use super::*;
 use crate::base::{Answer, Candidate, CandidateKind, CandidateSource, Candidates, Origin, Query};
+use crate::repo::{ProjectConfig, PythonChoice};
+use crate::runtime::{Repository, ToolChoice};
 use std::fs;
 use std::path::Path;
 
@@ -184,4 +186,91 @@ fn the_committed_thresholds_are_thresholds() {
     let thresholds = Threshold::read_csv(&path, &csv).expect("thresholds");
     assert!(thresholds.iter().all(|t| t.package == ALL));
     assert_eq!(thresholds.len(), 8);
+}
+
+/// A project analysed without any interpreter.
+fn repository(root: &Path) -> Repository {
+    let mut config = ProjectConfig::new(root);
+    config.python = PythonChoice::Without;
+    Repository::open(config, &ToolChoice::Native).expect("a project")
+}
+
+fn inventory() -> Repository {
+    repository(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inventory"))
+}
+
+#[test]
+fn our_tool_holds_its_promises_on_a_small_package() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let positions = Positions::read(&root.join("tests/data/completion/positions.jsonl"))
+        .expect("committed positions");
+    let config = RunConfig { projects: root.join("examples"), call_ms_max: 20_000 };
+    let mut missed = Vec::new();
+    let note = |p: &Position, o: &Outcome| {
+        if !o.offered && p.kind == PositionKind::Member {
+            missed.push(format!(
+                "{}:{} {} ({})",
+                p.file.display(),
+                p.offset_byte,
+                p.name,
+                o.answer
+            ));
+        }
+    };
+    let outcomes = run(&positions, &config, |_| Ok(inventory().tool), note).expect("a run");
+    let report = Report::new(&positions, &outcomes);
+    let csv = "package,slice,measure,bound\nALL,every,false_closed_rate,0\n\
+               ALL,member,offered_rate,0.97\nALL,member_own,offered_rate,1\n\
+               ALL,name,offered_rate,0.95\nALL,member,known_rate,0.97\n";
+    let thresholds = Threshold::read_csv(Path::new("t.csv"), csv).expect("thresholds");
+    assert_eq!(Threshold::check(&thresholds, &report), [], "{missed:#?}\n{}", report.to_csv());
+}
+
+#[test]
+fn replaying_a_small_package_forbids_nothing() {
+    let mut repository = inventory();
+    let snapshot = repository.project.snapshot();
+    let config = ReplayConfig { functions_max: 1000, call_ms_max: 20_000, seed: 1 };
+    let replay = Replay::of("inventory", &snapshot, repository.tool.as_mut(), config);
+    assert_eq!(replay.forbidden, []);
+    assert!(replay.functions >= 40 && replay.closed >= 60, "{replay:?}");
+    let csv = Replay::to_csv(&[replay]);
+    assert_eq!(csv.lines().map(|l| l.split(',').count()).collect::<Vec<_>>(), [13, 13]);
+}
+
+/// Allows `right` and nothing else, everywhere.
+struct Only;
+
+impl CandidateSource for Only {
+    fn name(&self) -> &str {
+        "only"
+    }
+
+    fn candidates(&mut self, query: &Query<'_>) -> Candidates {
+        let names = vec![Candidate::new("right", CandidateKind::Attribute, Origin::Project)];
+        Candidates { answer: Answer::Closed, names, start_byte: query.offset, reason: None }
+    }
+}
+
+#[test]
+fn a_replay_finds_what_the_guide_would_have_forbidden() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let text = "def f(x):\n    y = x.right.wrong(x.right)\n    'x.no'\n    return y.wrongly\n";
+    fs::write(dir.path().join("m.py"), text).expect("written");
+    let snapshot = repository(dir.path()).project.snapshot();
+    let config = ReplayConfig { functions_max: 9, call_ms_max: 1000, seed: 7 };
+    let replay = Replay::of("toy", &snapshot, &mut Only, config);
+    let told: Vec<_> = replay.forbidden.iter().map(|f| (f.line, f.name.as_str())).collect();
+    assert_eq!(told, [(2, "wrong"), (4, "wrongly")]);
+    assert_eq!((replay.asked, replay.closed, replay.functions_forbidden), (4, 4, 1));
+    assert_eq!(replay.forbidden[0].before, "y = x.right.");
+}
+
+#[test]
+fn the_speed_of_analysis_counts_what_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inventory");
+    let speed = IndexSpeed::measure("inventory", &root, 1).expect("a project");
+    assert!(speed.files >= 10 && speed.lines >= 400 && speed.bytes > speed.lines, "{speed:?}");
+    assert_eq!(speed.change_ms.len(), speed.files.min(40));
+    assert_eq!(IndexSpeed::to_csv(&[speed]).lines().count(), 2);
 }

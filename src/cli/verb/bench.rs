@@ -5,8 +5,8 @@
 
 use super::bench_guided;
 use crate::bench::completion::{
-    self, ALL, CacheHead, CacheWriter, Outcome as Answered, Position, Positions, Report, RunConfig,
-    Slice, Threshold,
+    self, ALL, CacheHead, CacheWriter, IndexSpeed, Outcome as Answered, Position, Positions,
+    Replay, ReplayConfig, Report, RunConfig, Slice, Threshold,
 };
 use crate::cli::Outcome;
 use crate::cli::env::Environment;
@@ -15,6 +15,16 @@ use crate::repo::{ProjectConfig, PythonChoice};
 use crate::runtime::{Repository, RuntimeError, ToolChoice};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
+
+/// Promised: at most this share of real names is forbidden.
+const FORBIDDEN_RATE_MAX: f64 = 0.003;
+/// Promised of projects with at least so many lines.
+const LINES_JUDGED_MIN: usize = 100_000;
+const LINES_PER_S_MIN: f64 = 200_000.0;
+const BYTES_PER_LINE_MAX: f64 = 1500.0;
+const CHANGE_MS_MAX: f64 = 20.0;
+/// Lines of the large tree.
+const MILLION: usize = 1_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
@@ -45,12 +55,12 @@ struct CompletionArgs {
     #[arg(long, value_name = "TOOL", default_value = "native")]
     tool: ToolChoice,
     /// Only these packages (may be given several times).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["answers", "peer"])]
     package: Vec<String>,
     /// The longest wait for one answer.
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     deadline_ms: u64,
-    /// Keep each answer in this file; when it is there already, nobody is asked.
+    /// Use these answers, kept by an earlier run, instead of asking.
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// Answers of another tool for the same positions, to set ours against.
@@ -59,9 +69,15 @@ struct CompletionArgs {
     /// Bounds to check; one that is missed makes the exit code 1.
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
-    /// Write the numbers to this file, one row for each package and kind of position.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    /// Write the run to this folder: every answer, the tables as CSV, and what was run where.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write so many functions of each package again, as a decoder would, and count forbidden names.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    replay: usize,
+    /// Also measure how fast projects are analysed, up to a million lines.
+    #[arg(long)]
+    index: bool,
     /// List this many positions whose name was not offered, those answered `closed` first.
     #[arg(long, value_name = "N", default_value_t = 0)]
     misses: usize,
@@ -87,21 +103,165 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
     };
     print(&report_table(&report, peer.as_ref()))?;
     print(&misses(&positions, &outcomes, args.misses))?;
-    if let Some(path) = &args.csv {
-        std::fs::write(path, report.to_csv())
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    args.write("completion.csv", &report.to_csv())?;
+    args.write("run.json", &format!("{:#}\n", evidence(args, &positions)))?;
     let mut bounds = Vec::new();
     if let Some(path) = &args.thresholds {
         let csv = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
         bounds = Threshold::read_csv(path, &csv)?;
     }
-    let missed = Threshold::check(&bounds, &report);
+    let mut missed: Vec<String> =
+        Threshold::check(&bounds, &report).into_iter().map(|m| m.0).collect();
+    if args.replay > 0 {
+        missed.extend(replay(args, env, &positions)?);
+    }
+    if args.index {
+        missed.extend(index(args, &positions)?);
+    }
     for missed in &missed {
-        message(&missed.0);
+        message(missed);
     }
     Ok(if missed.is_empty() { Outcome::Fine } else { Outcome::Negative })
+}
+
+/// The packages of the sample, in its order.
+fn packages(positions: &Positions) -> Vec<&str> {
+    let mut packages: Vec<&str> = Vec::new();
+    for position in &positions.positions {
+        if !packages.contains(&position.package.as_str()) {
+            packages.push(&position.package);
+        }
+    }
+    packages
+}
+
+/// Replay functions of every package; gives the promises that were not kept.
+fn replay(
+    args: &CompletionArgs,
+    env: &Environment,
+    positions: &Positions,
+) -> anyhow::Result<Vec<String>> {
+    let python = args.python.clone().or_else(|| env.python.clone());
+    let config =
+        ReplayConfig { functions_max: args.replay, call_ms_max: args.deadline_ms, seed: 1 };
+    let mut all = Replay { package: ALL.to_owned(), ..Replay::default() };
+    let mut replays = Vec::new();
+    for package in packages(positions) {
+        let mut repository = open(&args.projects.join(package), python.as_deref(), &args.tool)?;
+        let snapshot = repository.project.snapshot();
+        let replay = Replay::of(package, &snapshot, repository.tool.as_mut(), config);
+        all.add(&replay);
+        replays.push(replay);
+    }
+    replays.insert(0, all);
+    print("\nreal functions written again through the guide:\n")?;
+    print(&csv_table(&Replay::to_csv(&replays)))?;
+    for f in &replays[0].forbidden {
+        let path = f.path.strip_prefix(&args.projects).unwrap_or(&f.path);
+        print(&format!(
+            "{}:{}: {}[{}] in {}\n",
+            path.display(),
+            f.line,
+            f.before,
+            f.name,
+            f.symbol
+        ))?;
+    }
+    args.write("replay.csv", &Replay::to_csv(&replays))?;
+    let rate = replays[0].forbidden_rate();
+    let missed = (rate > FORBIDDEN_RATE_MAX).then(|| {
+        format!("replay: {rate:.5} of the places forbidden, at most {FORBIDDEN_RATE_MAX} wanted")
+    });
+    Ok(missed.into_iter().collect())
+}
+
+/// Measure the analysis of projects; gives the promises that were not kept.
+fn index(args: &CompletionArgs, positions: &Positions) -> anyhow::Result<Vec<String>> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let packages = packages(positions);
+    let mut speeds = Vec::new();
+    for package in &packages {
+        speeds.push(IndexSpeed::measure(package, &args.projects.join(package), 3)?);
+    }
+    let n_lines: usize = speeds.iter().map(|s| s.lines).sum();
+    for copy in 0..MILLION.div_ceil(n_lines.max(1)) {
+        for package in &packages {
+            let to = folder.path().join(format!("copy_{copy}"));
+            copy_sources(&args.projects.join(package), &to.join(package))?;
+        }
+    }
+    speeds.push(IndexSpeed::measure("copies of all", folder.path(), 1)?);
+    print("\nanalysis from nothing, one thread:\n")?;
+    print(&csv_table(&IndexSpeed::to_csv(&speeds)))?;
+    args.write("index.csv", &IndexSpeed::to_csv(&speeds))?;
+    let mut missed = Vec::new();
+    for s in speeds.iter().filter(|s| s.lines >= LINES_JUDGED_MIN) {
+        let change = s.change_ms.last().copied().unwrap_or(0.0);
+        let judged = [
+            (s.lines_per_s() >= LINES_PER_S_MIN, format!("{:.0} lines/s", s.lines_per_s())),
+            (
+                s.bytes_per_line() <= BYTES_PER_LINE_MAX,
+                format!("{:.0} bytes a line", s.bytes_per_line()),
+            ),
+            (change <= CHANGE_MS_MAX, format!("{change:.1} ms from a change to an answer")),
+        ];
+        let failed = judged.into_iter().filter(|(holds, _)| !holds);
+        missed.extend(failed.map(|(_, what)| format!("{}: {what}", s.what)));
+    }
+    Ok(missed)
+}
+
+fn copy_sources(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    let entries =
+        std::fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    for entry in entries.flatten() {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_sources(&path, &target)?;
+        } else if path.extension().is_some_and(|e| e == "py" || e == "pyi") {
+            std::fs::copy(&path, &target)
+                .with_context(|| format!("cannot copy {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// CSV as a table, numbers to the right.
+fn csv_table(csv: &str) -> String {
+    let mut lines = csv.lines().map(|l| l.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let head = lines.next().unwrap_or_default();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let right: Vec<usize> = (1..head.len()).collect();
+    table(&head, &lines.collect::<Vec<_>>(), &right)
+}
+
+impl CompletionArgs {
+    /// Write a file of the run, when runs are to be kept.
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let Some(folder) = &self.out else {
+            return Ok(());
+        };
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// What was run, on what.
+fn evidence(args: &CompletionArgs, positions: &Positions) -> serde_json::Value {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+    serde_json::json!({
+        "tether": env!("CARGO_PKG_VERSION"),
+        "tool": tool_name(&args.tool),
+        "positions": positions.positions.len(),
+        "positions_sha256": positions.sha256,
+        "replayed_functions_per_package": args.replay,
+        "deadline_ms": args.deadline_ms,
+        "processor": processor.map(|(_, name)| name),
+        "threads": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+    })
 }
 
 /// The tool's answers: read from the file that keeps them, or asked for.
@@ -110,11 +270,11 @@ fn answers(
     env: &Environment,
     positions: &Positions,
 ) -> anyhow::Result<Vec<Answered>> {
-    if let Some(path) = args.answers.as_ref().filter(|p| p.is_file()) {
+    if let Some(path) = &args.answers {
         let (head, outcomes) = completion::read_cache(path, positions)?;
         anyhow::ensure!(
             outcomes.len() == positions.positions.len(),
-            "{} holds {} answers of {}; delete it to ask again",
+            "{} holds {} answers of {}: its run did not come to an end",
             path.display(),
             outcomes.len(),
             positions.positions.len()
@@ -122,14 +282,16 @@ fn answers(
         message(&format!("answers of {} {} from {}", head.tool, head.version, path.display()));
         return Ok(outcomes);
     }
-    let mut writer = match &args.answers {
-        Some(path) => {
+    let mut writer = match &args.out {
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
             let head = CacheHead {
                 tool: tool_name(&args.tool),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 positions_sha256: positions.sha256.clone(),
             };
-            Some(CacheWriter::create(path, &head)?)
+            Some(CacheWriter::create(&folder.join("answers.jsonl"), &head)?)
         }
         None => None,
     };
@@ -139,7 +301,7 @@ fn answers(
     let outcomes = completion::run(
         positions,
         &config,
-        |project| start(project, python.as_deref(), &args.tool),
+        |project| Ok(open(project, python.as_deref(), &args.tool)?.tool),
         |_, outcome| {
             if let Some(writer) = &mut writer
                 && let Err(error) = writer.add(outcome)
@@ -154,17 +316,17 @@ fn answers(
     }
 }
 
-/// A tool for one project.
-fn start(
+/// One project and its tool.
+fn open(
     project: &Path,
     python: Option<&Path>,
     tool: &ToolChoice,
-) -> Result<Box<dyn crate::base::CandidateSource>, RuntimeError> {
+) -> Result<Repository, RuntimeError> {
     let mut config = ProjectConfig::new(project);
     if let Some(python) = python {
         config.python = PythonChoice::Path(python.to_owned());
     }
-    Ok(Repository::open(config, tool)?.tool)
+    Repository::open(config, tool)
 }
 
 fn tool_name(tool: &ToolChoice) -> String {

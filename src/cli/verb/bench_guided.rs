@@ -54,7 +54,8 @@ pub(in crate::cli) struct Args {
     out: Option<PathBuf>,
 }
 
-const MEMBERS: MonitorLevels = MonitorLevels { members: true, imports: false };
+const MEMBERS: MonitorLevels =
+    MonitorLevels { members: true, imports: false, calls: false, names: false };
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     let positions = Positions::read(&args.positions)?;
@@ -335,7 +336,8 @@ impl Bench<'_> {
             })
             .collect();
         json!({
-            "model": format!("{:?}", model.fingerprint()),
+            "model": model.fingerprint().to_string(),
+            "model_path": model.files().path(),
             "device": model.engine().backend().description(),
             "threads": model.threads(),
             "writing": writing,

@@ -184,6 +184,8 @@ fn as_json(name: &str, done: &Completion, syntax: &Syntax, model: &Model) -> Val
                 "name": event.name.as_deref().map(String::from_utf8_lossy),
                 "wanted": wanted,
                 "changed": event.changed(),
+                "logprob": event.chance.map(|c| c.log_prob),
+                "logprob_allowed": event.chance.map(|c| c.log_prob_allowed),
                 "reason": event.reason.as_deref(),
                 "ms": event.took.as_secs_f64() * 1e3,
             })
@@ -235,11 +237,29 @@ fn explain(done: &Completion, model: &Model) -> String {
                 event.n_names.to_string(),
                 wanted.map_or_else(|| "=".to_owned(), |w| format!("{w:?}")),
                 name.map_or_else(|| "–".to_owned(), |n| n.into_owned()),
+                percent(event.chance.map(|c| c.log_prob)),
+                percent(event.chance.map(|c| c.log_prob_allowed)),
                 format!("{:.2}", event.took.as_secs_f64() * 1e3),
                 event.reason.as_deref().unwrap_or_default().to_owned(),
             ]
         })
         .collect();
-    let header = ["at", "place", "answer", "names", "model wanted", "written", "ms", "reason"];
-    format!("\n{}", table(&header, &rows, &[3, 6]))
+    let header = [
+        "at",
+        "place",
+        "answer",
+        "names",
+        "model wanted",
+        "written",
+        "p",
+        "p held",
+        "ms",
+        "reason",
+    ];
+    format!("\n{}", table(&header, &rows, &[3, 6, 7, 8]))
+}
+
+/// A log-probability as a share of a hundred.
+fn percent(log_prob: Option<f64>) -> String {
+    log_prob.map_or_else(|| "–".to_owned(), |p| format!("{:.3}%", 100.0 * p.exp()))
 }

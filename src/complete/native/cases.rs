@@ -62,6 +62,10 @@ macro_rules! cases {
     };
 }
 
+pub(super) use cases;
+
+mod real_code;
+
 mod classes {
     use super::check;
     cases! {

@@ -100,6 +100,8 @@ impl Fixture {
             levels: MonitorLevels {
                 members: levels.is_empty() || has("members"),
                 imports: has("imports"),
+                calls: has("calls"),
+                names: has("names"),
             },
             text: unescape(text.split("$0").next().unwrap_or_default()).into_bytes(),
             spellings,

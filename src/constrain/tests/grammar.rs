@@ -230,10 +230,12 @@ fn what_a_schema_asks_for_and_cannot_get_is_refused_by_name() {
         ),
         (
             json!({ "type": "string", "format": "no-such-format" }),
-            expect!["the JSON schema has a mistake: Unknown format: no-such-format"],
+            expect![[
+                r#"the JSON schema uses the format "no-such-format", which cannot be enforced; remove it or check the result afterwards"#
+            ]],
         ),
         (
-            json!({ "type": "object", "properties": { "a": { "if": true } } }),
+            json!({ "type": "object", "properties": { "a": { "if": true, "then": {} } } }),
             expect![[
                 r#"the JSON schema uses "if", which cannot be enforced; remove it or check the result afterwards"#
             ]],
@@ -305,6 +307,12 @@ fn hostile_grammars_are_refused_in_no_time() {
         (
             GrammarSource::JsonSchema(json!({ "properties": wide })),
             expect!["the JSON schema is too large: more than 1 MiB of text; make it smaller"],
+        ),
+        (
+            GrammarSource::JsonSchema(json!({ "enum": (0..20_000).collect::<Vec<_>>() })),
+            expect![
+                "the JSON schema is too large: a list of more than 10,000 entries; make it smaller"
+            ],
         ),
         (
             GrammarSource::Gbnf(format!("root ::= {}", "(".repeat(100_000))),

@@ -243,12 +243,9 @@ impl CudaBackend {
             let section = if windowed { Section::WindowRowItems } else { Section::RowItems };
             params.items = self.queue.put(section, bytemuck::cast_slice(&work.rows))?;
             let grid = [work.rows.len(), spec.n_kv_heads, 1];
-            self.queue.push(Launch::new(
-                kernel::ATTEND_ROWS[instance],
-                grid,
-                2 * tile_bytes,
-                &params,
-            ));
+            // Two stages of tiles, and 128 threads' sums of two rows.
+            let n_shared = 2 * tile_bytes + 128 * padded / 2 * 4;
+            self.queue.push(Launch::new(kernel::ATTEND_ROWS[instance], grid, n_shared, &params));
         }
         if work.split.is_empty() {
             return Ok(());

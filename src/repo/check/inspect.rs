@@ -22,6 +22,13 @@ pub(super) struct Found {
     pub(super) text: String,
 }
 
+/// What holds for every file of a run.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) builtins: Arc<FxHashSet<Name>>,
+    pub(super) stored: Arc<FxHashSet<Name>>,
+}
+
 pub(super) struct Inspection<'w, 's> {
     pub(super) world: &'w World<'s>,
     pub(super) file: Arc<File>,
@@ -30,8 +37,13 @@ pub(super) struct Inspection<'w, 's> {
     /// Names that star imports bring; none when some cannot be known.
     pub(super) stars: Option<FxHashSet<Name>>,
     pub(super) builtins: Arc<FxHashSet<Name>>,
+    /// Attributes that some file assigns on something else than its own `self`: whose they are is not
+    /// always known.
+    pub(super) stored: Arc<FxHashSet<Name>>,
     /// Values of receivers that were asked for already.
     pub(super) values: FxHashMap<ExprId, TySet>,
+    /// `from __future__ import annotations`
+    pub(super) postpones_annotations: bool,
     /// The interpreter's packages are known, so that a module that is not found is not there.
     pub(super) knows_packages: bool,
 }
@@ -41,15 +53,17 @@ impl<'w, 's> Inspection<'w, 's> {
         world: &'w World<'s>,
         file: Arc<File>,
         enabled: MessageSet,
-        builtins: Arc<FxHashSet<Name>>,
+        shared: &Shared,
     ) -> Self {
         let mut inspection = Self {
             world,
             enabled,
             found: Vec::new(),
             stars: None,
-            builtins,
+            builtins: shared.builtins.clone(),
+            stored: shared.stored.clone(),
             values: FxHashMap::default(),
+            postpones_annotations: file.is_stub || postpones_annotations(&file),
             knows_packages: world.library().knows_packages(),
             file,
         };
@@ -146,6 +160,13 @@ impl<'w, 's> Inspection<'w, 's> {
             _ => span,
         }
     }
+}
+
+fn postpones_annotations(file: &File) -> bool {
+    file.ast.imports_from.iter().any(|from| {
+        from.module.as_str() == "__future__"
+            && file.ast.aliases[from.names.range()].iter().any(|a| a.name.as_str() == "annotations")
+    })
 }
 
 impl Visitor for Inspection<'_, '_> {

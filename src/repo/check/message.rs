@@ -150,3 +150,12 @@ impl FromIterator<Message> for MessageSet {
         set
     }
 }
+
+/// The messages as a Markdown table, for the documentation.
+pub fn messages_markdown() -> String {
+    let mut text = String::from("| id | symbol | what it says |\n|---|---|---|\n");
+    for m in Message::ALL {
+        text.push_str(&format!("| {} | {} | {} |\n", m.id(), m.symbol(), m.meaning()));
+    }
+    text
+}

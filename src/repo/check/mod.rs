@@ -25,6 +25,6 @@ mod tests;
 mod value;
 
 pub use finding::{Finding, quoted};
-pub use message::{Message, MessageSet};
+pub use message::{Message, MessageSet, messages_markdown};
 pub use run::{CheckConfig, CheckReport, Heed, check};
 pub use sarif::to_sarif;

@@ -4,14 +4,15 @@
 //! The entrance of the checker.
 
 use super::finding::{Finding, quoted};
-use super::inspect::{Found, Inspection};
+use super::inspect::{Found, Inspection, Shared};
 use super::message::{Message, MessageSet};
 use super::name::{builtin_names, writes_globals};
 use super::suppress::Suppressions;
 use crate::base::LineCol;
 use crate::repo::error::RepoError;
 use crate::repo::file::File;
-use crate::repo::infer::{Tiers, World};
+use crate::repo::infer::{Known, World};
+use crate::repo::locate::STACK_BYTES_MAX;
 use crate::repo::name::Name;
 use crate::repo::project::{Snapshot, canonical};
 use crate::repo::scope::ScopeKind;
@@ -77,7 +78,8 @@ pub fn check(
         paths.iter().map(find).collect::<Result<_, _>>()?
     };
     let next = AtomicUsize::new(0);
-    let work = || worker(snapshot, &files, &next, config);
+    let shared = shared(snapshot);
+    let work = || worker(snapshot, &files, &next, config, &shared);
     let n_threads = config.n_threads.clamp(1, files.len().max(1));
     let parts: Vec<CheckReport> = std::thread::scope(|scope| {
         let spawn = |_| {
@@ -104,20 +106,29 @@ pub fn check(
     Ok(report)
 }
 
+fn shared(snapshot: &Snapshot) -> Shared {
+    let world = World::new(snapshot, None, None).within_stack(STACK_BYTES_MAX);
+    let mut stored: FxHashSet<Name> = FxHashSet::default();
+    for file in snapshot.files.iter().flatten() {
+        stored.extend(file.scopes.outside_stores().iter().map(|s| s.name));
+    }
+    Shared { builtins: Arc::new(builtin_names(&world)), stored: Arc::new(stored) }
+}
+
 fn worker(
     snapshot: &Snapshot,
     files: &[Arc<File>],
     next: &AtomicUsize,
     config: &CheckConfig,
+    shared: &Shared,
 ) -> CheckReport {
     let mut report = CheckReport::default();
-    let mut tiers = Tiers::default();
-    let mut builtins: Option<Arc<FxHashSet<Name>>> = None;
+    let mut tiers = Known::default();
     while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let world = World::new(snapshot, None, None).resume(None, tiers);
-        let known = builtins.get_or_insert_with(|| Arc::new(builtin_names(&world))).clone();
-        let found = inspect(&world, file, known, config.messages);
-        tiers = world.into_tiers();
+        let world =
+            World::new(snapshot, None, None).resume(None, tiers).within_stack(STACK_BYTES / 2);
+        let found = inspect(&world, file, shared, config.messages);
+        tiers = world.into_known();
         let silent = Suppressions::of(file);
         report.n_lines += file.text.bytes().filter(|&b| b == b'\n').count();
         for found in found {
@@ -139,7 +150,7 @@ fn worker(
 fn inspect(
     world: &World<'_>,
     file: &Arc<File>,
-    builtins: Arc<FxHashSet<Name>>,
+    shared: &Shared,
     messages: MessageSet,
 ) -> Vec<Found> {
     if let Some(error) = file.ast.errors.iter().min_by_key(|e| e.span.start) {
@@ -157,7 +168,7 @@ fn inspect(
     if writes_globals(file) {
         messages.remove(Message::UndefinedVariable);
     }
-    let mut inspection = Inspection::new(world, file.clone(), messages, builtins);
+    let mut inspection = Inspection::new(world, file.clone(), messages, shared);
     walk(file, &mut inspection);
     inspection.found
 }

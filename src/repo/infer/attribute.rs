@@ -317,6 +317,15 @@ impl World<'_> {
                 Ty::Descriptor(Descriptor::Property, inner) if !on_class => {
                     out.join(self.property_value(inner, receiver));
                 }
+                // Only `__set__`: what is read lies in the instance, under whatever name.
+                Ty::Instance { class, .. }
+                    if !on_class
+                        && !class.file.is_library()
+                        && self.class_defines(*class, Name::SET)
+                        && !self.class_defines(*class, Name::GET) =>
+                {
+                    out.unknown = true;
+                }
                 Ty::Instance { class, .. } if self.class_defines(*class, Name::GET) => {
                     let owner = match receiver {
                         Ty::Instance { class, args, .. } => {
@@ -330,6 +339,12 @@ impl World<'_> {
                         Some(found) => out.join(found),
                         None => out.unknown = true,
                     }
+                }
+                // A descriptor that is only told of stores: what was stored is read.
+                Ty::Instance { class, .. }
+                    if !on_class && self.class_defines(*class, Name::SET) =>
+                {
+                    out.unknown = true;
                 }
                 other => out.add(other.clone()),
             }
@@ -370,7 +385,8 @@ impl World<'_> {
                 continue;
             };
             let env = Env::new(file.clone(), store.scope);
-            let found = self.closed_over_vars(&self.store_value(&env, store));
+            let mut found = self.closed_over_vars(&self.store_value(&env, store));
+            found.unknown |= site.class.is_none();
             match &mut out {
                 Some(known) => known.join(found),
                 None => out = Some(found),

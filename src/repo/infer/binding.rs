@@ -488,7 +488,16 @@ impl World<'_> {
             Some(value) if declared.unknown && declared.items.is_empty() => {
                 self.expr(env, value).with_unknown()
             }
-            Some(value) if matches!(ast.kind(value), ExprKind::Call { .. }) => {
+            Some(value)
+                if matches!(
+                    ast.kind(value),
+                    ExprKind::Call { .. }
+                        | ExprKind::List { .. }
+                        | ExprKind::Set { .. }
+                        | ExprKind::Dict { .. }
+                        | ExprKind::Comp { .. }
+                ) =>
+            {
                 let assigned = self.expr(env, value);
                 self.declared_and_assigned(declared, assigned)
             }
@@ -502,7 +511,11 @@ impl World<'_> {
         if declared.items.iter().any(|d| !is_instance(d) && *d != Ty::None) {
             return declared;
         }
-        let admitted: Vec<_> = declared.items.iter().filter_map(|d| self.class_of(d)).collect();
+        let Some(admitted) =
+            declared.items.iter().map(|d| self.class_of(d)).collect::<Option<Vec<_>>>()
+        else {
+            return declared;
+        };
         for ty in assigned.items {
             let Ty::Instance { class, .. } = &ty else {
                 continue;
@@ -510,9 +523,19 @@ impl World<'_> {
             if admitted.contains(class) {
                 continue;
             }
-            let is_narrower = admitted.iter().any(|d| self.is_subclass(*class, *d));
-            if is_narrower {
-                declared.add(ty);
+            if let Some(d) = admitted.iter().position(|d| self.is_subclass(*class, *d)) {
+                // `x: Sequence[Z] = []` holds what is declared.
+                let n_vars = self.own_vars(*class).len();
+                let args = match &declared.items[d] {
+                    Ty::Instance { args: Some(args), .. } if args.len() == n_vars => {
+                        Some(args.clone())
+                    }
+                    _ => None,
+                };
+                declared.add(match args {
+                    Some(_) => Ty::Instance { class: *class, args, exact: true },
+                    None => ty,
+                });
             } else if self.own(*class).has_class_level(Name::GETATTR_METHOD) {
                 declared.add(Ty::Instance { class: *class, args: None, exact: true });
             }

@@ -4,6 +4,7 @@
 //! # Place
 //! Used by expressions, decorators and special methods.
 
+use super::literal::Literal;
 use super::ty::{Bindings, Descriptor, Ty, TySet, Var};
 use super::world::{Env, FrameKind, World};
 use crate::repo::file::{File, FileId};
@@ -21,6 +22,9 @@ const OVERLOADS_MAX: usize = 64;
 pub(super) struct CallArgs {
     pub(super) positional: SmallVec<[TySet; 4]>,
     pub(super) keywords: SmallVec<[(Name, TySet); 2]>,
+    /// Positional arguments, then keywords, that are written as literals.
+    pub(super) literals: SmallVec<[Option<Literal>; 4]>,
+    pub(super) keyword_literals: SmallVec<[Option<Literal>; 2]>,
     /// `*args` or `**kwargs` is passed: any parameter may be filled.
     pub(super) has_star: bool,
 }
@@ -41,10 +45,14 @@ impl World<'_> {
         for arg in env.file.ast.args(args) {
             match arg.kind {
                 ArgKind::Positional if !out.has_star => {
-                    out.positional.push(self.expr(env, arg.value))
+                    out.positional.push(self.expr(env, arg.value));
+                    out.literals.push(Literal::of(&env.file, arg.value));
                 }
                 ArgKind::Positional => {}
-                ArgKind::Keyword(name) => out.keywords.push((name, self.expr(env, arg.value))),
+                ArgKind::Keyword(name) => {
+                    out.keywords.push((name, self.expr(env, arg.value)));
+                    out.keyword_literals.push(Literal::of(&env.file, arg.value));
+                }
                 ArgKind::Star => {
                     out.has_star = true;
                 }
@@ -286,11 +294,14 @@ impl World<'_> {
         let mut filled: SmallVec<[bool; 8]> = SmallVec::from_elem(false, params.len());
         filled[..next].fill(true);
         let mut at = next;
-        for given in &args.positional {
+        for (i, given) in args.positional.iter().enumerate() {
+            let literal = args.literals.get(i).and_then(Option::as_ref);
             match params.get(at) {
                 Some(p) if is_plain(p) => {
                     filled[at] = true;
-                    if !self.bind_param(&env, p, given, &mut by, &mut certain) {
+                    if !self.takes_literal(&env, p, literal, given, &mut certain)
+                        || !self.bind_param(&env, p, given, &mut by, &mut certain)
+                    {
                         return None;
                     }
                     at += 1;
@@ -306,14 +317,18 @@ impl World<'_> {
                 },
             }
         }
-        for (name, given) in &args.keywords {
+        for (i, (name, given)) in args.keywords.iter().enumerate() {
+            let literal = args.keyword_literals.get(i).and_then(Option::as_ref);
             let found = params.iter().position(|p| {
                 p.name == *name && matches!(p.kind, ParamKind::Normal | ParamKind::KeywordOnly)
             });
             match found {
                 Some(i) => {
                     filled[i] = true;
-                    if !self.bind_param(&env, &params[i], given, &mut by, &mut certain) {
+                    let p = &params[i];
+                    if !self.takes_literal(&env, p, literal, given, &mut certain)
+                        || !self.bind_param(&env, p, given, &mut by, &mut certain)
+                    {
                         return None;
                     }
                 }
@@ -338,6 +353,29 @@ impl World<'_> {
             }
         }
         Some((by, certain && !args.has_star))
+    }
+
+    /// May this be passed for a parameter declared by literals? Others take anything here.
+    fn takes_literal(
+        &self,
+        env: &Env,
+        p: &Param,
+        literal: Option<&Literal>,
+        given: &TySet,
+        certain: &mut bool,
+    ) -> bool {
+        if !env.file.is_stub {
+            return true;
+        }
+        let admitted = p.annotation.some().and_then(|a| self.literals_of(env, a));
+        match (admitted, literal) {
+            (Some(admitted), Some(literal)) => admitted.contains(literal),
+            (Some(_), None) => {
+                *certain &= given.items.iter().all(|t| *t == Ty::None) && !given.unknown;
+                true
+            }
+            (None, _) => true,
+        }
     }
 
     pub(super) fn bind_param(

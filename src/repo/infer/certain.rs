@@ -7,7 +7,7 @@ use super::ty::{ClassKey, Ty};
 use super::world::World;
 use crate::repo::file::{File, FileId};
 use crate::repo::name::Name;
-use crate::repo::scope::{ScopeId, ScopeKind};
+use crate::repo::scope::ScopeKind;
 use crate::repo::syntax::*;
 use std::sync::Arc;
 
@@ -208,8 +208,18 @@ impl World<'_> {
         does_something && !returns && !super::flow::never_ends(ast, node.body)
     }
 
-    /// The scope that a function is defined in.
-    pub(crate) fn scope_around(file: &File, func: FuncId) -> ScopeId {
-        file.scopes.scope(file.scopes.of_function(func)).parent.unwrap_or(ScopeId::MODULE)
+    /// `type` or a metaclass: its instances are classes, of which nothing is known.
+    pub(crate) fn is_kind_of_class(&self, class: ClassKey) -> bool {
+        self.is_metaclass(class)
+    }
+
+    /// A class that stubs describe as a protocol and that is an abstract class at run time.
+    pub(crate) fn is_abstract_of_library(&self, class: ClassKey) -> bool {
+        class.file.is_library()
+            && (self.is_protocol(class)
+                || matches!(
+                    self.file(class.file).module_name,
+                    Name::TYPING | Name::TYPES | Name::COLLECTIONS_ABC | Name::COLLECTIONS_PRIVATE
+                ))
     }
 }

@@ -14,7 +14,7 @@ use super::ty::{Args, Bindings, ClassKey, Ty, TySet, Var};
 use super::world::{Env, World};
 use crate::repo::file::File;
 use crate::repo::name::Name;
-use crate::repo::scope::ScopeId;
+use crate::repo::scope::{BindKind, ScopeId};
 use crate::repo::syntax::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -557,6 +557,31 @@ impl World<'_> {
             return false;
         };
         self.is_subclass(class, base)
+    }
+
+    /// Has a class abstract methods that no class of its order implements?
+    pub(super) fn is_abstract_class(&self, class: ClassKey) -> bool {
+        let mro = self.mro(class);
+        mro.entries.iter().enumerate().any(|(i, entry)| {
+            if self.is_protocol(entry.class) && entry.class == class {
+                return true;
+            }
+            let Some(env) = self.class_env(entry.class) else {
+                return false;
+            };
+            let file = &env.file;
+            let implemented = |name: Name| {
+                let nearer = mro.entries[..i].iter();
+                nearer.rev().any(|e| self.own(e.class).has_class_level(name))
+            };
+            file.scopes.all(env.scope).iter().any(|b| match b.kind {
+                BindKind::Function(func) => {
+                    self.has_decorator(file, file.ast.function(func), Name::ABSTRACTMETHOD)
+                        && !implemented(b.name)
+                }
+                _ => false,
+            })
+        })
     }
 
     pub(super) fn is_metaclass(&self, class: ClassKey) -> bool {

@@ -154,7 +154,7 @@ impl World<'_> {
         if list.is_empty() || list.len() > ITEMS_MAX {
             out.unknown = true;
         }
-        self.shallow(out)
+        self.shallow(to_be_filled(out))
     }
 
     /// Containers of containers of …: below some depth nothing is known.
@@ -192,7 +192,10 @@ impl World<'_> {
             keys.unknown = true;
             values.unknown = true;
         }
-        self.generic_builtin(Name::DICT, vec![self.shallow(keys), self.shallow(values)])
+        self.generic_builtin(
+            Name::DICT,
+            vec![self.shallow(keys), self.shallow(to_be_filled(values))],
+        )
     }
 
     /// Key and value types of a mapping.
@@ -221,11 +224,11 @@ impl World<'_> {
         let inner = self.comp_env(env, comp);
         let element = self.shallow(self.expr(&inner, node.element));
         match kind {
-            CompKind::List => self.generic_builtin(Name::LIST, vec![element]),
+            CompKind::List => self.generic_builtin(Name::LIST, vec![to_be_filled(element)]),
             CompKind::Set => self.generic_builtin(Name::SET_TYPE, vec![element]),
             CompKind::Dict => {
                 let value = match node.value.some() {
-                    Some(value) => self.shallow(self.expr(&inner, value)),
+                    Some(value) => self.shallow(to_be_filled(self.expr(&inner, value))),
                     None => TySet::unknown(),
                 };
                 self.generic_builtin(Name::DICT, vec![element, value])
@@ -343,4 +346,9 @@ impl World<'_> {
         }
         out
     }
+}
+
+/// A list or dictionary of `None` waits for other values.
+fn to_be_filled(items: TySet) -> TySet {
+    if items.items.iter().all(|t| *t == Ty::None) { items.with_unknown() } else { items }
 }

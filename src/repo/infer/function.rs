@@ -32,7 +32,7 @@ impl World<'_> {
             })
     }
 
-    fn has_decorator(&self, file: &File, node: &Function, name: Name) -> bool {
+    pub(super) fn has_decorator(&self, file: &File, node: &Function, name: Name) -> bool {
         file.ast
             .list(node.decorators)
             .iter()

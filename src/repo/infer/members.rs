@@ -80,6 +80,12 @@ impl World<'_> {
                 self.instance_members(*class, inside, out, depth);
                 if !exact {
                     self.subclass_members(*class, inside, out);
+                    if class.file.is_library() && self.is_abstract_class(*class) {
+                        let name = self.class_name(*class);
+                        out.set_open(|| {
+                            Arc::from(format!("{name} is abstract: others implement it"))
+                        });
+                    }
                 }
             }
             Ty::Class { class, .. } => self.class_members(*class, inside, out),
@@ -93,15 +99,14 @@ impl World<'_> {
                 if let Some(open) = &mro.open {
                     out.set_open(|| open.clone());
                 }
-                // The next class may be another one in a subclass that has more bases.
-                for sub in self.subclasses(*after).iter() {
-                    if sub.class().is_some() && self.mro(*sub).entries.len() > mro.entries.len() + 1
-                    {
-                        out.set_open(|| {
-                            Arc::from("super() in a class that may be mixed with others")
-                        });
-                        break;
-                    }
+                // The next class may be another one in a subclass that has more bases; a class without
+                // bases that calls `super()` is made for that.
+                let is_mixed = |sub: &ClassKey| {
+                    let sub = self.mro(*sub);
+                    sub.open.is_some() || sub.entries.len() > mro.entries.len() + 1
+                };
+                if self.is_root(*after) || self.subclasses(*after).iter().any(is_mixed) {
+                    out.set_open(|| Arc::from("super() in a class that may be mixed with others"));
                 }
             }
             Ty::Var(var) => {
@@ -163,6 +168,8 @@ impl World<'_> {
         self.decorated_openness(class, out);
         if self.is_object(class) {
             out.set_open(|| Arc::from("any object"));
+        } else if self.builtin(Name::TYPE) == Some(class) {
+            out.set_open(|| Arc::from("any class"));
         }
     }
 
@@ -183,21 +190,30 @@ impl World<'_> {
 
     /// Names that only subclasses have: a value known as its base may be one of them.
     fn subclass_members(&self, class: ClassKey, inside: Option<ClassKey>, out: &mut Members) {
-        if class.file.is_library() && !self.is_protocol_like(class) {
-            return;
+        let of_library = class.file.is_library();
+        if of_library {
+            for sub in self.subclasses_beside(class).iter() {
+                self.own_members(*sub, inside, false, out);
+            }
         }
         for sub in self.subclasses(class).iter() {
-            for entry in &self.mro(*sub).entries {
+            let mro = self.mro(*sub);
+            let open = out.open.clone();
+            for entry in &mro.entries {
                 self.own_members(entry.class, inside, false, out);
             }
-            if let Some(open) = &self.mro(*sub).open {
+            // Somebody's own dictionary does not make every dictionary one of them.
+            if of_library {
+                out.open = open;
+            } else if let Some(open) = &mro.open {
                 out.set_open(|| open.clone());
             }
         }
     }
 
-    fn is_protocol_like(&self, _class: ClassKey) -> bool {
-        false
+    /// Does a class have no base but `object`?
+    fn is_root(&self, class: ClassKey) -> bool {
+        self.mro(class).entries[1..].iter().all(|e| self.is_object(e.class))
     }
 
     /// Class decorators that are not known to keep a class as it is.
@@ -529,8 +545,8 @@ impl World<'_> {
             let mut inner = Members::default();
             self.scope_members(&other, &mut inner, |_| true);
             self.star_members(&other, &mut inner, depth + 1);
-            if let Some((names, complete)) = self.all_names(&other, 0) {
-                for name in names {
+            if let Some(all) = self.all_names(&other, 0) {
+                for &name in &all.names {
                     let member = inner.names.get(&name).cloned();
                     let member = member.or_else(|| {
                         self.submodule(id, name)
@@ -541,7 +557,7 @@ impl World<'_> {
                         member.unwrap_or(Member { kind: MemberKind::Variable, site: None }),
                     );
                 }
-                if !complete {
+                if !all.complete {
                     out.set_open(|| Arc::from(format!("computed __all__ of {module}")));
                     for (name, member) in inner.names {
                         if !name.is_underscored() {

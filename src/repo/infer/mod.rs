@@ -22,6 +22,7 @@ mod field;
 mod flow;
 mod function;
 mod keyword;
+mod literal;
 mod members;
 mod module;
 mod narrow;
@@ -39,8 +40,8 @@ pub(crate) use certain::{Callee, Constructor};
 pub(crate) use flow::{Role, enclosing_path};
 pub(crate) use members::{Member, MemberKind, Members};
 pub(crate) use relation::FileRelations;
-pub(crate) use ty::{ClassKey, Descriptor, Ty, TySet};
-pub(crate) use world::{Env, Fragment, FrameKind, Tiers, World};
+pub(crate) use ty::{ClassKey, Ty, TySet};
+pub(crate) use world::{Env, Fragment, FrameKind, Known, World};
 
 /// Deepest chain of dependent questions.
 pub(crate) const DEPTH_MAX: u32 = 90;

@@ -18,6 +18,14 @@ use std::sync::Arc;
 /// Deepest chain of star imports.
 const STARS_MAX: u32 = 16;
 
+/// The names in `__all__`.
+#[derive(Debug)]
+pub(crate) struct AllNames {
+    pub(crate) names: FxHashSet<Name>,
+    /// These are all of them.
+    pub(crate) complete: bool,
+}
+
 impl World<'_> {
     /// `import a.b` and `import a.b as c`.
     pub(super) fn imported(&self, _env: &Env, alias: &Alias) -> TySet {
@@ -27,7 +35,13 @@ impl World<'_> {
             let dotted = alias.name.as_str();
             Name::new(dotted.split('.').next().unwrap_or(dotted))
         };
-        self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)))
+        let found =
+            self.resolve_module(name).map_or_else(TySet::unknown, |id| TySet::one(Ty::Module(id)));
+        // `import a.b` of which only a is here: there is more to a than is seen.
+        if name != alias.name && self.resolve_module(alias.name).is_none() {
+            return found.with_unknown();
+        }
+        found
     }
 
     /// `from m import name`.
@@ -162,19 +176,21 @@ impl World<'_> {
     /// Does `from m import *` bring this name?
     pub(crate) fn exports(&self, file: &File, name: Name, depth: u32) -> bool {
         match self.all_names(file, depth) {
-            Some((names, complete)) => {
-                names.contains(&name) || (!complete && !name.is_underscored())
-            }
+            Some(all) => all.names.contains(&name) || (!all.complete && !name.is_underscored()),
             None => !name.is_underscored(),
         }
     }
 
-    /// The names in `__all__`, and whether that is all of them; none when there is no `__all__`.
-    pub(crate) fn all_names(&self, file: &File, depth: u32) -> Option<(FxHashSet<Name>, bool)> {
-        let bindings = file.scopes.of(ScopeId::MODULE, Name::ALL);
-        if bindings.is_empty() {
+    /// The names in `__all__`; none when there is no `__all__`.
+    pub(crate) fn all_names(&self, file: &File, depth: u32) -> Option<Arc<AllNames>> {
+        if file.scopes.of(ScopeId::MODULE, Name::ALL).is_empty() {
             return None;
         }
+        self.kept_all_names(file.id, || self.find_all_names(file, depth))
+    }
+
+    fn find_all_names(&self, file: &File, depth: u32) -> AllNames {
+        let bindings = file.scopes.of(ScopeId::MODULE, Name::ALL);
         let mut names = FxHashSet::default();
         let mut complete = depth < STARS_MAX;
         if depth < STARS_MAX {
@@ -183,7 +199,7 @@ impl World<'_> {
             }
             complete &= self.add_all_calls(file, depth, &mut names);
         }
-        Some((names, complete))
+        AllNames { names, complete }
     }
 
     fn add_all_names(
@@ -248,9 +264,9 @@ impl World<'_> {
                     return false;
                 };
                 match self.all_names(&other, depth + 1) {
-                    Some((more, complete)) => {
-                        names.extend(more);
-                        complete
+                    Some(more) => {
+                        names.extend(more.names.iter().copied());
+                        more.complete
                     }
                     None => false,
                 }
@@ -275,9 +291,9 @@ impl World<'_> {
                             .and_then(|m| self.resolve_module(m))
                             .and_then(|id| self.module_files(id).0);
                         match other.and_then(|o| self.all_names(&o, depth + 1)) {
-                            Some((more, complete)) => {
-                                names.extend(more);
-                                complete
+                            Some(more) => {
+                                names.extend(more.names.iter().copied());
+                                more.complete
                             }
                             None => false,
                         }
@@ -353,7 +369,8 @@ impl World<'_> {
 
     /// Is a submodule an attribute of its package because something imports it?
     pub(crate) fn is_imported_somewhere(&self, id: ModuleId, name: Name) -> bool {
-        let full = Name::new(&format!("{}.{name}", self.module(id).name));
-        self.is_imported(full) && self.submodule(id, name).is_some()
+        // A name that no statement ever wrote is not interned.
+        let full = Name::lookup(&format!("{}.{name}", self.module(id).name));
+        full.is_some_and(|full| self.is_imported(full) && self.submodule(id, name).is_some())
     }
 }

@@ -133,6 +133,13 @@ impl World<'_> {
             }
             return set;
         }
+        // getattr(x, 'name', None) is not None
+        if let ExprKind::Call { func, args } = ast.kind(left)
+            && matches!(ast.kind(func), ExprKind::Name(Name::GETATTR))
+            && ast.args(args).first().is_some_and(|a| path.is(ast, a.value))
+        {
+            return set.with_unknown();
+        }
         // type(x) is C
         if let ExprKind::Call { func, args } = ast.kind(left)
             && matches!(ast.kind(func), ExprKind::Name(Name::TYPE))
@@ -183,7 +190,7 @@ impl World<'_> {
                     let narrowed = self.class_of_instances(&instances);
                     return if set.items.is_empty() { narrowed } else { narrowed.joined(set) };
                 }
-                (Name::HASATTR, _) if holds => return set.with_unknown(),
+                (Name::HASATTR | Name::GETATTR, _) => return set.with_unknown(),
                 (Name::CALLABLE, _) => return set,
                 _ => {}
             }

@@ -196,6 +196,9 @@ impl World<'_> {
             if !args.first().is_some_and(|a| self.is_self(file, a.value, class)) {
                 continue;
             }
+            if restores_state(file, at) {
+                continue;
+            }
             match (name, args.get(1)) {
                 (Name::SETATTR, Some(attr)) => match string_value(file, attr.value) {
                     Some(text) => own.add(Name::new(text), false, at),
@@ -216,6 +219,12 @@ impl World<'_> {
             let after = file.text.get(expr.span.end as usize..).unwrap_or("").trim_start();
             if name == Name::DICT_ATTR {
                 let assigned = after.starts_with('=') && !after.starts_with("==");
+                // A copy of an object has the names that the object has.
+                if restores_state(file, expr.span.start)
+                    || after.starts_with(".update(self.__dict__)")
+                {
+                    continue;
+                }
                 if assigned
                     || after.starts_with(".update")
                     || after.starts_with('[')
@@ -277,5 +286,18 @@ impl World<'_> {
             at = file.scopes.scope(scope).parent;
         }
         false
+    }
+}
+
+/// Is a place in a method that gives an object what another one had (pickling, copying)? That adds no name.
+fn restores_state(file: &File, at: u32) -> bool {
+    match file.scopes.scope(file.scopes.at(at)).kind {
+        ScopeKind::Function(func) => {
+            matches!(
+                file.ast.function(func).name.as_str(),
+                "__setstate__" | "__copy__" | "__deepcopy__" | "copy"
+            )
+        }
+        _ => false,
     }
 }

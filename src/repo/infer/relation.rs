@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// A store `receiver.name = value` in some file, on a receiver of a known class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
-    pub(super) class: ClassKey,
+    /// None when the receiver's class is not known: it may be any.
+    pub(super) class: Option<ClassKey>,
     pub(super) file: FileId,
     /// Index into [`crate::repo::scope::Scopes::outside_stores`].
     pub(super) index: u32,
@@ -68,55 +69,131 @@ impl World<'_> {
         found
     }
 
+    /// The classes of the same library file that derive from a class, directly or not.
+    pub(super) fn subclasses_beside(&self, class: ClassKey) -> Vec<ClassKey> {
+        let file = self.file(class.file);
+        let bases = &file.relations().bases;
+        let mut found: Vec<ClassKey> = Vec::new();
+        let mut queue = vec![class];
+        while let Some(next) = queue.pop() {
+            let name = self.class_name(next);
+            let from = bases.partition_point(|(n, _)| *n < name);
+            for &(_, sub) in bases[from..].iter().take_while(|(n, _)| *n == name) {
+                let sub = ClassKey::new(file.id, sub);
+                if sub != class && !found.contains(&sub) && found.len() < SUBCLASSES_MAX {
+                    found.push(sub);
+                    queue.push(sub);
+                }
+            }
+        }
+        found
+    }
+
     /// Attributes set on instances of a class, or of its bases, from outside: in the class's own module
     /// and in modules that import it.
-    pub(super) fn sites_of(&self, class: ClassKey) -> Vec<Site> {
+    pub(super) fn sites_of(&self, class: ClassKey) -> Arc<[Site]> {
+        self.rest_on(Tier::Project);
+        if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).sites_of.get(&class) {
+            return known.clone();
+        }
         let mro = self.mro(class);
         let mut out = Vec::new();
         let mut seen: FxHashSet<FileId> = FxHashSet::default();
+        let mut is_final = true;
         for entry in mro.entries.iter().filter(|e| !e.class.file.is_library()) {
             let module = self.file(entry.class.file).module_name;
             for file in self.project_files() {
                 if file.scopes.outside_stores().is_empty()
-                    || !(file.id == entry.class.file || file.imports(module))
+                    || seen.contains(&file.id)
+                    || !(file.id == entry.class.file || imports_part_of(&file, module))
                 {
                     continue;
                 }
-                if seen.insert(file.id) {
-                    let sites = self.sites_in(&file);
-                    out.extend(
-                        sites.iter().filter(|s| mro.entries.iter().any(|e| e.class == s.class)),
-                    );
-                }
+                seen.insert(file.id);
+                is_final &= !self.relations.busy.borrow().contains(&file.id);
+                let sites = self.sites_in(&file);
+                let fits = |s: &&Site| match s.class {
+                    Some(class) => mro.entries.iter().any(|e| e.class == class),
+                    None => true,
+                };
+                out.extend(sites.iter().filter(fits));
             }
+        }
+        let out: Arc<[Site]> = out.into();
+        if is_final && !self.truncated.get() {
+            self.tiers.borrow_mut().at(Tier::Project).sites_of.insert(class, out.clone());
         }
         out
     }
 
     fn sites_in(&self, file: &Arc<File>) -> Arc<[Site]> {
+        match &self.overlay {
+            Some(overlay) if overlay.id != file.id => self.plain_sites(file, overlay),
+            _ => self.find_sites(file),
+        }
+    }
+
+    /// The stores of a file that is not being written, as they are without what is: found once for
+    /// all the functions that are written.
+    fn plain_sites(&self, file: &Arc<File>, overlay: &File) -> Arc<[Site]> {
+        let known = self.plain.borrow_mut().at(Tier::Project).sites.get(&file.id).cloned();
+        let sites = known.unwrap_or_else(|| self.in_plain_world(|world| world.find_sites(file)));
+        let names_overlay = |s: &Site| s.class.is_some_and(|c| c.file == overlay.id);
+        if !sites.iter().any(names_overlay) {
+            return sites;
+        }
+        let moved = sites.iter().filter_map(|site| match site.class {
+            Some(class) if class.file == overlay.id => {
+                Some(Site { class: Some(self.in_overlay(class, overlay)?), ..*site })
+            }
+            _ => Some(*site),
+        });
+        moved.collect()
+    }
+
+    /// The class of the text being written that stands for one of the file as it was.
+    fn in_overlay(&self, class: ClassKey, overlay: &File) -> Option<ClassKey> {
+        let id = class.class()?;
+        let before = self.snapshot.files.get(overlay.id.0 as usize)?.as_ref()?;
+        let name = before.ast.class(id).name;
+        let classes = &overlay.ast.classes;
+        let at = match classes.get(id.0 as usize) {
+            Some(same) if same.name == name => id.0,
+            _ => classes.iter().position(|c| c.name == name)? as u32,
+        };
+        Some(ClassKey::new(overlay.id, ClassId(at)))
+    }
+
+    fn find_sites(&self, file: &Arc<File>) -> Arc<[Site]> {
         if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).sites.get(&file.id) {
             return known.clone();
         }
         if !self.relations.busy.borrow_mut().insert(file.id) {
+            self.not_final();
             return Arc::from([]);
         }
-        let mut sites = Vec::new();
-        for (index, store) in file.scopes.outside_stores().iter().enumerate() {
-            if !self.step() {
-                break;
+        let sites: Arc<[Site]> = self.apart(|| {
+            let mut sites = Vec::new();
+            for (index, store) in file.scopes.outside_stores().iter().enumerate() {
+                if !self.step() {
+                    break;
+                }
+                let env = Env::new(file.clone(), store.scope);
+                let receiver = self.expr(&env, store.receiver);
+                let site =
+                    |class| Site { class, file: file.id, index: index as u32, name: store.name };
+                if receiver.items.iter().all(|t| matches!(t, Ty::Var(_) | Ty::None)) {
+                    sites.push(site(None));
+                }
+                for ty in &receiver.items {
+                    if let Ty::Instance { class, .. } | Ty::Class { class, .. } = ty {
+                        sites.push(site(Some(*class)));
+                    }
+                }
             }
-            let env = Env::new(file.clone(), store.scope);
-            let receiver = self.expr(&env, store.receiver);
-            for ty in &receiver.items {
-                let class = match ty {
-                    Ty::Instance { class, .. } | Ty::Class { class, .. } => *class,
-                    _ => continue,
-                };
-                sites.push(Site { class, file: file.id, index: index as u32, name: store.name });
-            }
-        }
+            sites.into()
+        });
         self.relations.busy.borrow_mut().remove(&file.id);
-        let sites: Arc<[Site]> = sites.into();
         if !self.truncated.get() {
             self.tiers.borrow_mut().at(Tier::Project).sites.insert(file.id, sites.clone());
         }
@@ -125,11 +202,24 @@ impl World<'_> {
 
     /// Does some import statement of the project, or of a library file read so far, load a module?
     pub(super) fn is_imported(&self, module: Name) -> bool {
-        if self.project_files().any(|f| f.relations().imported.contains(&module)) {
+        self.rest_on(Tier::Project);
+        self.snapshot.imports(module)
+            || self.overlay.as_ref().is_some_and(|f| f.imports(module))
+            || self.library().imports(module)
+    }
+}
+
+/// Does a file import a module or a package around it, through which the module may be reached?
+fn imports_part_of(file: &File, module: Name) -> bool {
+    let mut text = module.as_str();
+    loop {
+        if Name::lookup(text).is_some_and(|n| file.imports(n)) {
             return true;
         }
-        let n = self.library().n_files();
-        (0..n).any(|i| self.library().file(i).relations().imported.contains(&module))
+        match text.rsplit_once('.') {
+            Some((package, _)) => text = package,
+            None => return false,
+        }
     }
 }
 

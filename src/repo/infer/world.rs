@@ -5,6 +5,8 @@
 
 use super::DEPTH_MAX;
 use super::class::{Mro, Own};
+use super::literal::Literals;
+use super::module::AllNames;
 use super::relation::Site;
 use super::ty::{ClassKey, Ty, TySet, Var};
 use crate::repo::file::{File, FileId, Module, ModuleId};
@@ -72,6 +74,9 @@ pub(crate) struct Caches {
     vars: FxHashMap<ClassKey, Arc<[Var]>>,
     pub(super) subclasses: FxHashMap<ClassKey, Arc<[ClassKey]>>,
     pub(super) sites: FxHashMap<FileId, Arc<[Site]>>,
+    pub(super) sites_of: FxHashMap<ClassKey, Arc<[Site]>>,
+    all_names: FxHashMap<FileId, Arc<AllNames>>,
+    literals: FxHashMap<(FileId, ExprId), Option<Literals>>,
 }
 
 /// What an answer rests on, the least lasting last.
@@ -95,19 +100,19 @@ impl Tier {
 
 /// The caches of the three tiers.
 #[derive(Default)]
-pub(crate) struct Tiers {
+pub(super) struct Tiers {
     tiers: [Caches; 3],
 }
 
 impl Tiers {
     /// The project changed.
-    pub(crate) fn forget_project(&mut self) {
+    fn forget_project(&mut self) {
         self.tiers[Tier::Project as usize] = Caches::default();
         self.forget_fragment();
     }
 
     /// The function being written changed.
-    pub(crate) fn forget_fragment(&mut self) {
+    fn forget_fragment(&mut self) {
         self.tiers[Tier::Fragment as usize] = Caches::default();
     }
 
@@ -122,6 +127,31 @@ impl Tiers {
     }
 }
 
+/// What is known from earlier questions.
+#[derive(Default)]
+pub(crate) struct Known {
+    tiers: Tiers,
+    plain: Tiers,
+}
+
+impl Known {
+    /// The function being written is another one, or its file is.
+    pub(crate) fn forget_overlay(&mut self) {
+        self.tiers.forget_project();
+    }
+
+    /// The project changed.
+    pub(crate) fn forget_project(&mut self) {
+        self.tiers.forget_project();
+        self.plain.forget_project();
+    }
+
+    /// The function being written changed.
+    pub(crate) fn forget_fragment(&mut self) {
+        self.tiers.forget_fragment();
+    }
+}
+
 /// Questions being answered, with the answer assumed so far, whether it was used, and their level.
 type OpenQuestions = FxHashMap<Key, (TySet, bool, u32)>;
 
@@ -132,6 +162,8 @@ pub(crate) struct World<'s> {
     /// The function of that file that is being written, and the class whose method it is.
     pub(super) fragment: Option<Fragment>,
     pub(super) tiers: RefCell<Tiers>,
+    /// What is known of the project without the text being written.
+    pub(super) plain: RefCell<Tiers>,
     open: RefCell<OpenQuestions>,
     /// What the answer being worked out rests on so far.
     resting_on: Cell<Tier>,
@@ -238,6 +270,7 @@ impl<'s> World<'s> {
             overlay,
             fragment: None,
             tiers: RefCell::default(),
+            plain: RefCell::default(),
             open: RefCell::default(),
             resting_on: Cell::new(Tier::Library),
             mros_open: RefCell::default(),
@@ -255,9 +288,10 @@ impl<'s> World<'s> {
     }
 
     /// With the function being written, and answers from earlier questions.
-    pub(crate) fn resume(mut self, fragment: Option<Fragment>, tiers: Tiers) -> Self {
+    pub(crate) fn resume(mut self, fragment: Option<Fragment>, known: Known) -> Self {
         self.fragment = fragment;
-        self.tiers = RefCell::new(tiers);
+        self.tiers = RefCell::new(known.tiers);
+        self.plain = RefCell::new(known.plain);
         self
     }
 
@@ -272,14 +306,48 @@ impl<'s> World<'s> {
     }
 
     /// The answers, for the next question.
-    pub(crate) fn into_tiers(self) -> Tiers {
-        self.tiers.into_inner()
+    pub(crate) fn into_known(self) -> Known {
+        Known { tiers: self.tiers.into_inner(), plain: self.plain.into_inner() }
+    }
+
+    /// Ask of the project as it is without the text being written; what is found stays known.
+    pub(super) fn in_plain_world<T>(&self, question: impl FnOnce(&World<'s>) -> T) -> T {
+        let mut tiers = self.plain.take();
+        // The library is the same for both.
+        std::mem::swap(tiers.at(Tier::Library), self.tiers.borrow_mut().at(Tier::Library));
+        let mut world = World::new(self.snapshot, None, self.deadline)
+            .resume(None, Known { tiers, plain: Tiers::default() });
+        world.stack_floor = self.stack_floor;
+        world.depth.set(self.depth.get());
+        let found = question(&world);
+        let is_cut = world.late.get() || world.out_of_stack.get();
+        self.late.set(self.late.get() || world.late.get());
+        self.out_of_stack.set(self.out_of_stack.get() || world.out_of_stack.get());
+        self.truncated.set(self.truncated.get() || is_cut);
+        let mut tiers = world.into_known().tiers;
+        std::mem::swap(tiers.at(Tier::Library), self.tiers.borrow_mut().at(Tier::Library));
+        self.plain.replace(tiers);
+        found
+    }
+
+    /// The answers being worked out rest on something unfinished: they are not kept.
+    pub(super) fn not_final(&self) {
+        self.lowest.set(0);
+    }
+
+    /// Work something out whose unfinished parts do not concern the answers being worked out.
+    pub(super) fn apart<T>(&self, question: impl FnOnce() -> T) -> T {
+        let outer = self.lowest.replace(u32::MAX);
+        let found = question();
+        self.lowest.set(outer);
+        found
     }
 
     /// Begin another question: it has the whole budget.
     pub(crate) fn renew(&self) {
         self.steps.set(0);
         self.truncated.set(false);
+        self.out_of_stack.set(false);
         self.resting_on.set(Tier::Library);
     }
 
@@ -466,6 +534,45 @@ impl<'s> World<'s> {
         let found = find();
         if !self.truncated.get() {
             self.tiers.borrow_mut().at(tier).vars.insert(class, found.clone());
+        }
+        found
+    }
+
+    /// A file's `__all__`, read once. While it is being read it has no names (modules that list each
+    /// other's).
+    pub(super) fn kept_all_names(
+        &self,
+        file: FileId,
+        find: impl FnOnce() -> AllNames,
+    ) -> Option<Arc<AllNames>> {
+        let tier = Tier::of(file);
+        self.rest_on(tier);
+        if let Some(known) = self.tiers.borrow_mut().at(tier).all_names.get(&file) {
+            return Some(known.clone());
+        }
+        let open = Arc::new(AllNames { names: FxHashSet::default(), complete: false });
+        self.tiers.borrow_mut().at(tier).all_names.insert(file, open);
+        let found = Arc::new(find());
+        self.tiers.borrow_mut().at(tier).all_names.insert(file, found.clone());
+        Some(found)
+    }
+
+    /// The literals of an annotation, found once.
+    pub(super) fn kept_literals(
+        &self,
+        file: FileId,
+        annotation: ExprId,
+        find: impl FnOnce() -> Option<Literals>,
+    ) -> Option<Literals> {
+        let tier = Tier::of(file);
+        self.rest_on(tier);
+        let key = (file, annotation);
+        if let Some(known) = self.tiers.borrow_mut().at(tier).literals.get(&key) {
+            return known.clone();
+        }
+        let found = find();
+        if !self.truncated.get() {
+            self.tiers.borrow_mut().at(tier).literals.insert(key, found.clone());
         }
         found
     }

@@ -79,6 +79,9 @@ impl Parser<'_> {
         }
         let module_start = self.tok.start;
         let module = self.dotted_name();
+        if level == 0 && module == Name::EMPTY && self.at(T::KwImport) {
+            self.error("expected a module after 'from'");
+        }
         let mut names: SmallVec<[Alias; 8]> = SmallVec::new();
         let mut star = false;
         if self.at(T::Cursor) {

@@ -490,7 +490,8 @@ impl<'s> Lexer<'s> {
             let b = self.src[self.pos];
             if b == b'\\' {
                 self.pos += 1;
-                if self.pos < self.limit {
+                // A backslash does not escape the braces of a format string.
+                if self.pos < self.limit && !(format && matches!(self.src[self.pos], b'{' | b'}')) {
                     if self.src[self.pos] == b'\r' && self.peek(1) == b'\n' {
                         self.pos += 1;
                     }

@@ -17,7 +17,11 @@ use half::bf16;
 
 const MEMORY_BYTES: u64 = 1 << 30;
 
+/// The backend under test: emulated, or a GPU where `TETHER_TEST_DEVICE` says `cuda`, which has no order to choose.
 fn emulated(order: Order) -> CudaBackend {
+    if std::env::var("TETHER_TEST_DEVICE").is_ok_and(|device| device == "cuda") {
+        return crate::device::cuda::open(None).expect("a GPU was asked for");
+    }
     backend(order, MEMORY_BYTES).expect("an empty backend fits")
 }
 

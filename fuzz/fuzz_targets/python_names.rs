@@ -1,0 +1,8 @@
+#![no_main]
+
+#[path = "../bodies/python_names.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    body::run(data);
+});
