@@ -13,6 +13,7 @@
 #include "emu/switch.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -196,6 +197,9 @@ void run_block() {
         f.state = State::Ready;
         f.n_groups = 0;
         f.copies.clear();
+#if defined(__SANITIZE_ADDRESS__)
+        __asan_unpoison_memory_region(f.stack, STACK_BYTES);  // frames of a fiber that ended in the middle
+#endif
         f.sp = prepare_stack(f.stack + STACK_BYTES, fiber_main, nullptr);
     }
     for (;;) {
