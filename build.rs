@@ -53,6 +53,8 @@ struct Kernel {
 struct Manifest {
     axes: BTreeMap<String, Vec<(String, String)>>,
     kernels: Vec<Kernel>,
+    /// For the emulator only, numbered after the others.
+    faults: Vec<Kernel>,
     layouts: Vec<Layout>,
 }
 
@@ -105,6 +107,20 @@ impl Manifest {
                 });
             }
         }
+        let entry = table.get("fault").ok_or("no [fault]")?;
+        let fault = |op: String| {
+            Ok(Kernel {
+                name: op.clone(),
+                op,
+                file: string(entry, "file")?,
+                types: String::new(),
+                params: string(entry, "params")?,
+                block: integer(entry, "block")?,
+                blocks_per_sm: 1,
+                hot: false,
+            })
+        };
+        let faults = strings(entry, "ops")?.into_iter().map(fault).collect::<Result<_>>()?;
         let mut layouts = Vec::new();
         for (name, layout) in section(&table, "layout")? {
             let offsets =
@@ -115,7 +131,7 @@ impl Manifest {
                 .collect::<Result<_>>()?;
             layouts.push(Layout { name: name.clone(), size: integer(layout, "size")?, offsets });
         }
-        Ok(Self { axes, kernels, layouts })
+        Ok(Self { axes, kernels, faults, layouts })
     }
 
     /// The text of every file with what it includes, its layout checks and its entry points.
@@ -236,6 +252,16 @@ impl Manifest {
             ));
         }
         put("];".to_owned());
+        put("/// Kernels that are wrong on purpose, by name and by the emulator's number."
+            .to_owned());
+        let faults: Vec<String> = (self.kernels.len()..)
+            .zip(&self.faults)
+            .map(|(id, fault)| format!("({:?}, {id})", fault.name))
+            .collect();
+        put(format!(
+            "#[cfg(all(test, feature = \"emu\"))]\npub(in crate::device) const FAULTS: &[(&str, u32)] = &[{}];",
+            faults.join(", ")
+        ));
         put("/// What the compiler said of registers, stack and spills; empty where there was no nvcc.".to_owned());
         let reports: Vec<String> = images
             .iter()
@@ -403,7 +429,8 @@ fn find_nvcc(root: &Path) -> Option<PathBuf> {
 /// The kernels as functions of the host, and the machine that runs them.
 fn emulate(root: &Path, out: &Path, manifest: &Manifest) -> Result<()> {
     let mut text = String::from("#include \"emu/emu.hpp\"\n");
-    let mut files: Vec<&str> = manifest.kernels.iter().map(|k| k.file.as_str()).collect();
+    let kernels = || manifest.kernels.iter().chain(&manifest.faults);
+    let mut files: Vec<&str> = kernels().map(|k| k.file.as_str()).collect();
     files.dedup();
     let mut declared = String::new();
     for file in files {
@@ -411,7 +438,7 @@ fn emulate(root: &Path, out: &Path, manifest: &Manifest) -> Result<()> {
         include(root, &format!("{file}.cuh"), &mut Vec::new(), &mut declared)?;
     }
     text.push_str(&manifest.cpp_layout(&declared));
-    for k in &manifest.kernels {
+    for k in kernels() {
         writeln!(
             text,
             "static void run_{}(const void* p) {{ {}{}(*static_cast<const {}*>(p)); }}",
@@ -419,14 +446,14 @@ fn emulate(root: &Path, out: &Path, manifest: &Manifest) -> Result<()> {
         )?;
     }
     text.push_str("const EmuKernel EMU_KERNELS[] = {\n");
-    for k in &manifest.kernels {
+    for k in kernels() {
         writeln!(
             text,
             "    {{\"{}\", run_{}, sizeof({}), {}}},",
             k.name, k.name, k.params, k.block
         )?;
     }
-    writeln!(text, "}};\nconst uint32_t N_EMU_KERNELS = {};", manifest.kernels.len())?;
+    writeln!(text, "}};\nconst uint32_t N_EMU_KERNELS = {};", kernels().count())?;
     let table = out.join("emu_kernels.cpp");
     fs::write(&table, text)?;
     let mut build = cc::Build::new();

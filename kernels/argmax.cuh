@@ -4,7 +4,7 @@
 // Launch     grid (1), block 256. Shared 8 warps x 8 bytes.
 // Barriers   shuffles, one block barrier.
 // Cost       reads 4 bytes an id: a few microseconds, and only one word goes back to the host.
-// Reference  device/cpu/reference/select.rs. Test: device/cuda/test/small.rs
+// Reference  device/cpu/reference/select.rs. Test: device/emu/test/small.rs
 // Source     none; no code adapted.
 #pragma once
 #include "common/portable.cuh"

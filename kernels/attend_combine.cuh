@@ -3,7 +3,7 @@
 // Launch     grid (items, Hk), block 128: a warp merges four of the item's 16 pairs, a lane the columns lane, lane + 32, …
 // Barriers   none.
 // Cost       reads 4*(D + 2) bytes for each split of a row and head: small beside the cache that the splits stand for.
-// Reference  device/cpu/reference/attention.rs. Test: device/cuda/test/attention.rs
+// Reference  device/cpu/reference/attention.rs. Test: device/emu/test/attention.rs
 // Source     Flash-Decoding, see common/attention.cuh. No code adapted.
 #pragma once
 #include "common/attention.cuh"

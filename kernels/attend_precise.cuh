@@ -4,7 +4,7 @@
 //            adds up the columns lane, lane + 32, …
 // Barriers   warp shuffles.
 // Cost       reads the cache once for each query head and row: made to be exact, not quick.
-// Reference  device/cpu/reference/attention.rs. Test: device/cuda/test/attention.rs
+// Reference  device/cpu/reference/attention.rs. Test: device/emu/test/attention.rs
 // Source     running softmax, see common/attention.cuh. No code adapted.
 #pragma once
 #include "common/attention.cuh"

@@ -6,7 +6,7 @@
 // Barriers   two block barriers a tile: it has arrived; it may be overwritten.
 // Cost       4*D operations for each query row and key it sees: bound by the matrix units. Masks are evaluated only for
 //            tiles that reach past the cached tokens, or with a window.
-// Reference  device/cpu/reference/attention.rs. Test: device/cuda/test/attention.rs
+// Reference  device/cpu/reference/attention.rs. Test: device/emu/test/attention.rs
 // Source     Dao 2023, FlashAttention-2, arXiv:2307.08691 (the loop over tiles of keys). No code adapted.
 #pragma once
 #include "common/attention.cuh"

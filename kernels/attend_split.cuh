@@ -6,7 +6,7 @@
 // Barriers   warp barriers around the asynchronous copies of a warp's own tiles.
 // Cost       reads 4*S*Hk*D bytes of cache once for each 16 pairs: bandwidth-bound. The split length is a constant, so
 //            a row's sums do not depend on the batch, and the grid does not depend on anything but the longest row.
-// Reference  device/cpu/reference/attention.rs. Test: device/cuda/test/attention.rs
+// Reference  device/cpu/reference/attention.rs. Test: device/emu/test/attention.rs
 // Source     Flash-Decoding, see common/attention.cuh. No code adapted.
 #pragma once
 #include "common/attention.cuh"

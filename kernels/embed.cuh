@@ -4,7 +4,7 @@
 // Launch     grid (ceil(C / 8 / 128), T), block 128: one thread for eight columns.
 // Barriers   none.
 // Cost       reads T*C weights, writes 4*T*C bytes: bandwidth-bound, negligible beside a layer.
-// Reference  device/cpu/reference, embed. Test: device/cuda/test/product.rs
+// Reference  device/cpu/reference, embed. Test: device/emu/test/product.rs
 // Source     none; no code adapted.
 #pragma once
 #include "common/weight.cuh"

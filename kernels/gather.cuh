@@ -4,7 +4,7 @@
 // Launch     grid (ceil(C / 4 / 128), R), block 128: a thread for four columns.
 // Barriers   none.
 // Cost       reads and writes 4*R*C bytes: bandwidth-bound, small.
-// Reference  device/cpu/reference, gather. Test: device/cuda/test/small.rs
+// Reference  device/cpu/reference, gather. Test: device/emu/test/small.rs
 // Source     none; no code adapted.
 #pragma once
 #include "common/portable.cuh"

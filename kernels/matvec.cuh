@@ -8,7 +8,7 @@
 // Cost       reads the weights once at 16 (four-bit: 8) bytes a lane, and x once for each block: bandwidth-bound.
 //            At one row only an eighth of the matrix units' work is used; they are far from busy.
 // Invariants The sum over columns is eight slices, added in order: the same bits as product.cuh gives, whatever T, NT, MT.
-// Reference  device/cpu/reference/matmul.rs, gated.rs. Test: device/cuda/test/product.rs
+// Reference  device/cpu/reference/matmul.rs, gated.rs. Test: device/emu/test/product.rs
 // Source     none; no code adapted.
 #pragma once
 #include "common/epilogue.cuh"

@@ -4,7 +4,7 @@
 // Launch     grid (n, Hk, 2 L), block 32: a warp moves one head's vector of one token in one layer.
 // Barriers   none. Slots that are read must not be written in the same launch; the host splits the list where they are.
 // Cost       reads and writes 2*n*L*Hk*D elements: bandwidth-bound, small.
-// Reference  device/cpu/reference, move_slots and copy_blocks. Test: device/cuda/test/small.rs
+// Reference  device/cpu/reference, move_slots and copy_blocks. Test: device/emu/test/small.rs
 // Source     none; no code adapted.
 #pragma once
 #include "common/cache.cuh"

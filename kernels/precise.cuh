@@ -6,7 +6,7 @@
 // Cost       2*T*R*C operations outside the matrix units, weights read ceil(T / 8) times. For weights that a file keeps
 //            in f32: made to be exact, not quick.
 // Invariants A sum over columns is 32 strided sums and a tree over lanes, whatever T.
-// Reference  device/cpu/reference/matmul.rs, gated.rs. Test: device/cuda/test/product.rs
+// Reference  device/cpu/reference/matmul.rs, gated.rs. Test: device/emu/test/product.rs
 // Source     none; no code adapted.
 #pragma once
 #include "common/epilogue.cuh"

@@ -5,7 +5,7 @@
 //            Shared 4 * 8 floats.
 // Barriers   two warp shuffles, one warp barrier.
 // Cost       reads 4*T*C, writes 2*T*C bytes: bandwidth-bound.
-// Reference  device/cpu/reference/norm.rs. Test: device/cuda/test/product.rs
+// Reference  device/cpu/reference/norm.rs. Test: device/emu/test/product.rs
 // Source     Zhang and Sennrich 2019, arXiv:1910.07467. No code adapted.
 #pragma once
 #include "common/rows.cuh"

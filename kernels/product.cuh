@@ -11,7 +11,7 @@
 // Layout     Weights need no swizzle: a tile's codes are already in lane order. A row of xs is eight 16-byte chunks; chunk
 //            i of token t lies at i ^ 4(t % 2), so that the eight lanes of a 16-byte access meet all banks once.
 // Invariants The sum over columns is eight slices, added in order: the same bits as matvec.cuh gives, whatever T.
-// Reference  device/cpu/reference/matmul.rs, gated.rs. Test: device/cuda/test/product.rs
+// Reference  device/cpu/reference/matmul.rs, gated.rs. Test: device/emu/test/product.rs
 // Source     none; no code adapted.
 #pragma once
 #include "common/epilogue.cuh"

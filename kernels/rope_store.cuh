@@ -4,7 +4,7 @@
 // Launch     grid (ceil((H + 2 Hk) / 4), T), block 128: one warp a head of a row.
 // Barriers   warp shuffles for the norm; they also part the last read of a head from its first write.
 // Cost       reads 4*T*(H + 2 Hk)*D bytes and writes as much or less: bandwidth-bound, small.
-// Reference  device/cpu/reference/rope.rs, norm.rs. Test: device/cuda/test/rope.rs
+// Reference  device/cpu/reference/rope.rs, norm.rs. Test: device/emu/test/attention.rs
 // Source     Su et al. 2021, arXiv:2104.09864. No code adapted.
 #pragma once
 #include "common/angle.cuh"

@@ -57,7 +57,9 @@ class Check:
     def synth(self, arch, dtype):
         path = self.models / f"{arch}-{dtype}.gguf"
         if not path.exists():
-            self.run(self.tether, "synth", "--arch", arch, "--dtype", dtype, "--seed", 1, "-o", path)
+            self.run(
+                self.tether, "synth", "--arch", arch, "--dtype", dtype, "--seed", 1, "-o", path
+            )
         return path
 
     def stage(self, name, body):
@@ -72,7 +74,10 @@ class Check:
             entry = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
         entry["seconds"] = round(time.monotonic() - started, 1)
         self.results["stages"][name] = entry
-        print(f"{name}: {entry['status']} ({entry['seconds']} s) {entry.get('reason', '')}", flush=True)
+        print(
+            f"{name}: {entry['status']} ({entry['seconds']} s) {entry.get('reason', '')}",
+            flush=True,
+        )
         self.save()
 
     def save(self):
@@ -82,11 +87,15 @@ class Check:
 
 
 def now():
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def machine():
-    return {"platform": platform.platform(), "processor": platform.processor(), "cores": os.cpu_count()}
+    return {
+        "platform": platform.platform(),
+        "processor": platform.processor(),
+        "cores": os.cpu_count(),
+    }
 
 
 def devices(check):
@@ -94,19 +103,26 @@ def devices(check):
     listed = check.json(check.tether, "devices", "--json")["devices"]
     mine = [d for d in listed if d["name"] == check.device]
     if not mine or mine[0]["problem"]:
-        raise RuntimeError(mine[0]["problem"] if mine else f"no device {check.device} in this build")
-    return {"devices": listed, "ceilings": check.json(check.tether, "devices", "--measure", check.device, "--json")}
+        raise RuntimeError(
+            mine[0]["problem"] if mine else f"no device {check.device} in this build"
+        )
+    return {
+        "devices": listed,
+        "ceilings": check.json(check.tether, "devices", "--measure", check.device, "--json"),
+    }
 
 
 def kernels(check):
     """(a) Every kernel test, on the device."""
     if not check.tests:
-        raise Skipped("no test binary: build with `cargo test --release --no-run --features emu`, give it with --tests")
+        raise Skipped("no test binary: build it with the feature `emu`, and name it with --tests")
     env = {} if check.is_dry else {"TETHER_TEST_DEVICE": "cuda"}
     done = check.run(check.tests, "device::emu::test", env=env, check=False)
     summary = re.findall(r"test result: .*", done.stdout)
     if done.returncode != 0:
-        raise RuntimeError("; ".join(re.findall(r"---- (\S+) stdout", done.stdout)) + " " + " ".join(summary))
+        raise RuntimeError(
+            "; ".join(re.findall(r"---- (\S+) stdout", done.stdout)) + " " + " ".join(summary)
+        )
     return {"summary": summary}
 
 
@@ -121,7 +137,10 @@ def against_processor(check):
     rows = []
     for arch, dtype in shapes:
         model = check.synth(arch, dtype)
-        scores = [check.json(check.measure, "score", model, windows, d) for d in ("reference", check.device)]
+        scores = [
+            check.json(check.measure, "score", model, windows, d)
+            for d in ("reference", check.device)
+        ]
         want, got = (s["windows"][0]["nll"] for s in scores)
         worst = max(abs(a - b) / max(1.0, abs(a)) for a, b in zip(want, got, strict=True))
         limit = 2e-2
@@ -134,7 +153,11 @@ def against_processor(check):
 def rates(check):
     """(c) Decode and prefill rates, and decode's share of the measured bandwidth."""
     ceilings = check.results["stages"]["devices"].get("result", {}).get("ceilings", {})
-    shapes = [("tiny", "q4_0")] if check.is_dry else [("smollm2", "bf16"), ("llama-7b", "q4_0"), ("llama-7b", "bf16")]
+    shapes = (
+        [("tiny", "q4_0")]
+        if check.is_dry
+        else [("smollm2", "bf16"), ("llama-7b", "q4_0"), ("llama-7b", "bf16")]
+    )
     contexts = [32] if check.is_dry else [128, 2048, 8192]
     rows = []
     for arch, dtype in shapes:
@@ -143,14 +166,23 @@ def rates(check):
             n_gen, n_reps = (4, 1) if check.is_dry else (64, 3)
             sizes = ["--prompt-tokens", context, "--gen-tokens", n_gen, "--reps", n_reps]
             report = check.json(
-                check.tether, "profile", "--model", model, "--device", check.device, "--json", *sizes
+                check.tether,
+                "profile",
+                "--model",
+                model,
+                "--device",
+                check.device,
+                "--json",
+                *sizes,
             )
             decode = report["decode_tokens_per_s"]["median"]
             row = {"arch": arch, "dtype": dtype, "context": context, "decode_tokens_per_s": decode}
             row["prefill_tokens_per_s"] = report["prefill_tokens_per_s"]["median"]
             row["token_ms"] = report["token_ms"]
             if decode and ceilings.get("copy_bytes_per_s"):
-                row["share_of_bandwidth"] = decode * model.stat().st_size / ceilings["copy_bytes_per_s"]
+                row["share_of_bandwidth"] = (
+                    decode * model.stat().st_size / ceilings["copy_bytes_per_s"]
+                )
             rows.append(row)
             check.results["rates"] = rows
             check.save()
@@ -174,12 +206,27 @@ def sanitizer(check):
     """(e) Memory errors and races that the device's own tool finds on a small run."""
     tool = shutil.which("compute-sanitizer")
     if check.is_dry or not tool:
-        raise Skipped("there is no GPU in a dry run" if check.is_dry else "compute-sanitizer is not installed")
+        raise Skipped(
+            "there is no GPU in a dry run" if check.is_dry else "compute-sanitizer is not installed"
+        )
     model = check.synth("tiny", "q4_0")
     found = {}
     for name in ("memcheck", "racecheck"):
-        args = ["generate", "--model", model, "--prompt", "abc", "-n", 4, "--ignore-eos", "--device", "cuda"]
-        done = check.run(tool, "--tool", name, "--error-exitcode", 9, check.tether, *args, check=False)
+        args = [
+            "generate",
+            "--model",
+            model,
+            "--prompt",
+            "abc",
+            "-n",
+            4,
+            "--ignore-eos",
+            "--device",
+            "cuda",
+        ]
+        done = check.run(
+            tool, "--tool", name, "--error-exitcode", 9, check.tether, *args, check=False
+        )
         found[name] = (done.stdout + done.stderr)[-600:]
         if done.returncode != 0:
             raise RuntimeError(f"{name}: {found[name]}")
@@ -189,11 +236,23 @@ def sanitizer(check):
 def table(results):
     lines = ["| stage | status | seconds | |", "|---|---|---|---|"]
     for name, entry in results["stages"].items():
-        lines.append(f"| {name} | {entry['status']} | {entry['seconds']} | {entry.get('reason', '')} |")
-    lines += ["", "| shape | type | context | decode, tokens/s | prefill, tokens/s | share of bandwidth |", "|---|---|---|---|---|---|"]
+        lines.append(
+            f"| {name} | {entry['status']} | {entry['seconds']} | {entry.get('reason', '')} |"
+        )
+    lines += [
+        "",
+        "| shape | type | context | decode, tokens/s | prefill, tokens/s | share of bandwidth |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in results.get("rates", []):
         share = row.get("share_of_bandwidth")
-        cells = [row["arch"], row["dtype"], row["context"], row["decode_tokens_per_s"], row["prefill_tokens_per_s"]]
+        cells = [
+            row["arch"],
+            row["dtype"],
+            row["context"],
+            row["decode_tokens_per_s"],
+            row["prefill_tokens_per_s"],
+        ]
         cells = [f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in cells]
         lines.append(f"| {' | '.join(cells)} | {f'{share:.0%}' if share else '–'} |")
     return "\n".join(lines) + "\n"
@@ -202,10 +261,16 @@ def table(results):
 def arguments():
     parser = argparse.ArgumentParser(prog="device-check.sh", description=__doc__)
     release = ROOT / "target/release"
-    parser.add_argument("--dry-run", action="store_true", help="run on the emulator what the emulator can run")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="run on the emulator what the emulator can run"
+    )
     parser.add_argument("--tether", default=release / "tether", help="the program")
-    parser.add_argument("--measure", default=release / "examples/measure", help="the example `measure`")
-    parser.add_argument("--tests", help="the test binary of the library, built with the feature `emu`")
+    parser.add_argument(
+        "--measure", default=release / "examples/measure", help="the example `measure`"
+    )
+    parser.add_argument(
+        "--tests", help="the test binary of the library, built with the feature `emu`"
+    )
     parser.add_argument("--out", type=pathlib.Path, help="where results go")
     parser.add_argument("--seconds", type=float, default=SECONDS_MAX, help="time for all stages")
     return parser.parse_args()
@@ -216,7 +281,9 @@ def main():
     args = arguments()
     for tool in (check.tether, check.measure):
         if not pathlib.Path(tool).exists():
-            sys.exit(f"device-check: {tool} is not there; build it first (see the head of device-check.sh)")
+            sys.exit(
+                f"device-check: {tool} is not there; build it first (see the head of device-check.sh)"
+            )
     try:
         check.stage("devices", devices)
         gpu = "emulator"

@@ -1,7 +1,7 @@
-"""Decode rate of transformers on this GPU, with shapes like those of `tether synth` and random weights.
+"""Decode rate of transformers on this GPU, with the shapes of `tether synth` and random weights.
 
-Exit code 3: torch, transformers or a GPU is not there. Rates are taken with the device waited for, after a warm-up of
-the same shape that includes compilation.
+Exit code 3: torch, transformers or a GPU is not there. Rates are taken with the device waited for,
+after a warm-up of the same shape that includes compilation.
 """
 
 import json
@@ -67,7 +67,11 @@ def measure(name):
             torch.cuda.synchronize()
             if rep >= 2:
                 rates.append(GEN_TOKENS / (time.perf_counter() - started))
-    return {"shape": name, "tokens_per_s_with_prefill": sorted(rates)[len(rates) // 2], "samples": rates}
+    return {
+        "shape": name,
+        "tokens_per_s_with_prefill": sorted(rates)[len(rates) // 2],
+        "samples": rates,
+    }
 
 
 print(

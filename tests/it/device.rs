@@ -212,3 +212,19 @@ fn a_synthetic_model_is_the_same_for_a_seed_and_every_device_runs_it() {
     let path = folder.path().join("no/such/folder.gguf");
     refused(&["synth", "-o", path.to_str().expect("UTF-8")], &["folder.gguf", "cannot be written"]);
 }
+
+#[test]
+fn a_device_that_is_too_small_names_what_would_fit() {
+    if !has_emulator() {
+        println!("skipped: built without the feature `emu`");
+        return;
+    }
+    // The emulated device has 16 GiB.
+    let model = tiny("llama");
+    let base = ["generate", "--model", &model, "--prompt", "x", "--device", "emu"];
+    let args = [&base[..], &["--gpu-memory-fraction", "0.00001"]].concat();
+    refused(&args, &["GiB", "--gpu-memory-fraction", "--device cpu"]);
+    let args = [&base[..], &["--gpu-memory-fraction", "0.001", "--kv-tokens", "900000"]].concat();
+    refused(&args, &["900000 tokens", "would fit"]);
+    refused(&[&base[..], &["--gpu-memory-fraction", "1.5"]].concat(), &["1.5", "up to 1"]);
+}

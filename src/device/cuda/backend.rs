@@ -93,7 +93,7 @@ impl CudaBackend {
     }
 
     /// Graphs in use.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "emu"))]
     pub(in crate::device) fn n_graphs(&self) -> usize {
         self.queue.n_graphs()
     }

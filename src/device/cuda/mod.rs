@@ -42,4 +42,6 @@ pub(super) fn kernel_named(name: &str) -> kernel::KernelId {
     kernel::KERNELS.iter().find(|k| k.name == name).expect("a kernel of the manifest").id
 }
 #[cfg(all(test, feature = "emu"))]
+pub(super) use kernel::FAULTS;
+#[cfg(all(test, feature = "emu"))]
 pub(super) use params::GatherParams;

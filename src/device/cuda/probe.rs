@@ -15,11 +15,10 @@ pub(super) const CAPABILITY_MIN: (i32, i32) = (8, 0);
 pub(super) const DRIVER_VERSION_MIN: i32 = 13_000;
 
 /// Every function that this folder calls. An old driver, or a stub for linking, may lack the newer ones.
-const SYMBOLS: [&str; 36] = [
+const SYMBOLS: [&str; 33] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
-    "cuGetErrorString",
     "cuDeviceGet",
     "cuDeviceGetCount",
     "cuDeviceGetName",
@@ -50,8 +49,6 @@ const SYMBOLS: [&str; 36] = [
     "cuGraphLaunch",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
-    "cuEventCreate",
-    "cuEventRecord",
 ];
 
 /// One GPU.

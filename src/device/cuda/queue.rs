@@ -126,7 +126,7 @@ impl Queue {
     }
 
     /// Graphs in use, for tests.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "emu"))]
     pub(super) fn n_graphs(&self) -> usize {
         self.recorded.iter().filter(|r| r.graph.is_some()).count()
     }

@@ -2,12 +2,14 @@
 //!
 //! # Place
 //! Tests of `kernels/emu` and of memory limits, through launches that are wrong on purpose.
+#![allow(unsafe_code)] // launches the emulator directly
 
 use super::super::driver::EmuDriver;
+use super::super::sys::{self, EmuBuffer};
 use super::*;
 use crate::device::DeviceError;
 use crate::device::cuda::{Driver, Launch};
-use crate::device::cuda::{GatherParams, kernel_named};
+use crate::device::cuda::{FAULTS, GatherParams, kernel_named};
 
 const PARAMS_ROWS: usize = 2;
 
@@ -48,4 +50,55 @@ fn fresh_memory_is_not_zero() {
     let mut bytes = [0; 16];
     driver.download(at, &mut bytes).unwrap();
     assert_eq!(bytes, [0xff; 16]);
+}
+
+/// Run a kernel that is wrong on purpose: 64 threads, an output of 64 numbers, room for `n_shared` bytes.
+fn run_fault(name: &str, order: Order, n_shared: u32) -> Result<Vec<f32>, String> {
+    let (_, id) = *FAULTS.iter().find(|(n, _)| *n == name).expect("a fault of the manifest");
+    let mut out = vec![Floats4([0.0; 4]); 16];
+    let start = out.as_mut_ptr().cast::<u8>();
+    let mut params = [start as u64, u64::from(n_shared / 4)];
+    let buffers = [EmuBuffer { start, n_bytes: 256 }];
+    let params: &mut [u8] = bytemuck::cast_slice_mut(&mut params);
+    // SAFETY: one buffer, which nothing else touches while the kernel runs.
+    unsafe { sys::launch(id, [1, 1, 1], n_shared, order as u32, params, &buffers) }?;
+    Ok(out.iter().flat_map(|v| v.0).collect())
+}
+
+/// Aligned as the kernels want their vectors.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Floats4([f32; 4]);
+
+#[test]
+fn a_missing_barrier_changes_the_result_in_some_order_and_a_barrier_does_not() {
+    let want: Vec<f32> = (0..64).map(|i| ((i + 32) % 64) as f32).collect();
+    for order in Order::ALL {
+        assert_eq!(run_fault("fault_none", order, 1024).unwrap(), want);
+    }
+    let wrong = Order::ALL.map(|order| run_fault("fault_no_barrier", order, 1024).unwrap());
+    assert!(wrong.iter().any(|out| out.iter().any(|v| v.is_nan())), "a value nobody wrote is NaN");
+    assert!(wrong[0].iter().map(|v| v.is_nan()).ne(wrong[1].iter().map(|v| v.is_nan())));
+}
+
+#[test]
+fn collectives_that_some_lanes_miss_and_copies_that_are_not_waited_for_are_noticed() {
+    for order in Order::ALL {
+        let text = run_fault("fault_half_warp", order, 0).unwrap_err();
+        assert!(text.contains("16 of 32 lanes"), "{text}");
+        let text = run_fault("fault_half_block", order, 0).unwrap_err();
+        assert!(
+            text.contains("32 threads wait at a barrier that 32 threads have passed"),
+            "{text}"
+        );
+        let early = run_fault("fault_early_read", order, 1024).unwrap();
+        assert!(early.iter().all(|v| v.is_nan()), "a copy arrives when it is waited for");
+        let text = run_fault("fault_no_wait", order, 1024).unwrap_err();
+        assert!(text.contains("not waited for"), "{text}");
+        let text = run_fault("fault_past_shared", order, 256).unwrap_err();
+        assert!(
+            text.contains("thread 63: write of 4 bytes at byte 256 of 256 bytes of shared"),
+            "{text}"
+        );
+    }
 }
