@@ -90,7 +90,8 @@ bench-checker: build .venv-eval/.stamp
 
 bench-completion: build .cache/eval/positions.jsonl
 	$(TETHER) bench completion --python .venv-eval/bin/python --replay 60 --index \
-	    --thresholds bench/completion/thresholds.csv --out .cache/eval/native
+	    --thresholds bench/completion/thresholds.csv --thresholds bench/completion/reached.csv \
+	    --out .cache/eval/native
 
 # Jedi at the same positions: half an hour. `bench completion --peer .cache/eval/jedi/answers.jsonl` sets ours beside it.
 bench-jedi: build .cache/eval/positions.jsonl

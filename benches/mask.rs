@@ -78,7 +78,7 @@ fn measure(n_tokens: usize, n_rounds: usize) {
 /// The cost of watching: unconstrained tokens, and a whole constrained name.
 fn measure_monitor(n_tokens: usize, n_rounds: usize, trie: &Arc<TokenTrie>, words: &mut Words) {
     let store = Arc::new(NameStore::new(Arc::clone(trie)));
-    let levels = MonitorLevels { members: true, ..MonitorLevels::default() };
+    let levels = MonitorLevels::MEMBERS;
     let names = words.names(200);
     let answer = Candidates {
         answer: Answer::Closed,

@@ -37,10 +37,10 @@ DEVICE void precise_row(const MatvecParams& p, u32 row, u32 first, float (&sum)[
         }
     }
 #pragma unroll
-    for (u32 i = 0; i < PRECISE_TOKENS; ++i) sum[i] = dev::warp_sum(sum[i]);
-    if (p.norm == nullptr) return;
-#pragma unroll
     for (u32 i = 0; i < PRECISE_TOKENS; ++i) {
+        if (first + i >= p.n_rows) break;  // the whole warp
+        sum[i] = dev::warp_sum(sum[i]);
+        if (p.norm == nullptr) continue;
         const float mean = dev::divide(dev::warp_sum(squares[i]), static_cast<float>(p.n_cols));
         sum[i] *= dev::inverse_sqrt(mean + p.eps);
     }

@@ -24,7 +24,7 @@
 //! let text = snapshot.text(&function.path).ok_or("analysed above")?;
 //!
 //! // Its body, with every name after a dot held to what exists.
-//! let members = MonitorLevels { members: true, ..MonitorLevels::default() };
+//! let members = MonitorLevels::MEMBERS;
 //! let params = SamplingParams { max_tokens: Some(256), ..SamplingParams::greedy() };
 //! let config = CompleteConfig::new(GuideMode::Monitor(members), params);
 //! let done = model.complete(&Target::body(&function, &text), &config, repository.tool.as_mut())?;

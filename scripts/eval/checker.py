@@ -50,7 +50,9 @@ def check(tether, repo, files=(), tool="native", ids=IDS):
     command = [str(tether), "check", "--repo", str(repo), "--json", "--python", sys.executable]
     command += ["--tool", tool, "--enable", ",".join(ids), "--timeout", "1800", "--threads", "1"]
     started = time.perf_counter()
-    run = subprocess.run(command + [str(f) for f in files], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        command + [str(f) for f in files], capture_output=True, text=True, check=False
+    )
     seconds = time.perf_counter() - started
     if run.returncode not in (0, 1):
         sys.exit(f"{' '.join(command)}\n{run.stderr}")
@@ -91,7 +93,9 @@ def compare_packages(tether, projects):
                 "differences": [[*key(f, root), f["message"]] for f in extra],
             }
         )
-        print(f"{package}: only ours {len(extra)}, {ours_s:.2f} s against {peer_s:.1f} s", flush=True)
+        print(
+            f"{package}: only ours {len(extra)}, {ours_s:.2f} s against {peer_s:.1f} s", flush=True
+        )
     return rows
 
 
@@ -132,8 +136,9 @@ def mutate(path, rng, gap):
         raw = name.encode()
         if text[col : col + len(raw)] != raw:
             continue
-        lines[line - 1] = text[:col] + raw + SUFFIX.encode() + str(len(picked)).encode() + text[col + len(raw) :]
-        picked.append((line, f"{name}{SUFFIX}{len(picked)}", kind))
+        renamed = f"{name}{SUFFIX}{len(picked)}"
+        lines[line - 1] = text[:col] + renamed.encode() + text[col + len(raw) :]
+        picked.append((line, renamed, kind))
         last = line
     path.write_bytes(b"\n".join(lines))
     return picked
@@ -146,6 +151,12 @@ def uses_of(path):
     if path not in _USES:
         _USES[path] = uses(path)
     return _USES[path]
+
+
+def about_mutations(report, root):
+    """(file, name) -> message, of the findings about names that were renamed."""
+    keys = (key(finding, root) for finding in report["findings"])
+    return {(path, name): message for path, _, message, name in keys if SUFFIX in name}
 
 
 def mutations(tether, projects, files_max, gap, seed):
@@ -167,10 +178,7 @@ def mutations(tether, projects, files_max, gap, seed):
                     kinds[(os.path.relpath(path, root), name)] = (line, kind)
             ours, _ = check(tether, root, files)
             peer, _ = check(tether, root, files, tool="pylint")
-            mutated = lambda report: {  # noqa: E731
-                (f[0], f[3]): f[2] for f in (key(x, root) for x in report["findings"]) if SUFFIX in f[3]
-            }
-            found, expected = mutated(ours), mutated(peer)
+            found, expected = about_mutations(ours, root), about_mutations(peer, root)
             for message in IDS:
                 names = {n for n, m in expected.items() if m == message}
                 rows.append(
@@ -194,7 +202,9 @@ def mutations(tether, projects, files_max, gap, seed):
                 missed.append([package, name[0], line, expected[name], name[1], source])
             only_ours += [[package, *n] for n in sorted(found.keys() - expected.keys())]
         part = [r for r in rows if r["package"] == package]
-        print(f"{package}: {[(r['message'], r['ours_too'], r['pylint']) for r in part]}", flush=True)
+        print(
+            f"{package}: {[(r['message'], r['ours_too'], r['pylint']) for r in part]}", flush=True
+        )
     return rows, missed, only_ours
 
 
@@ -208,7 +218,9 @@ def restored(record):
     indent = before[before.rfind("\n") + 1 :]
     lines = truth.split("\n")
     stripped = truth.lstrip(" ")
-    shifted = "\n".join([lines[0], *(indent + line if line.strip() else line for line in lines[1:])])
+    shifted = "\n".join(
+        [lines[0], *(indent + line if line.strip() else line for line in lines[1:])]
+    )
     for body in (truth, stripped, shifted):
         text = before + body + after
         try:
@@ -260,7 +272,12 @@ def measures(packages, mutated, functions):
     alarms = sum(r["only_ours"] for r in packages) / lines * 20_000
     speed = sum(r["pylint_s"] for r in packages) / sum(r["ours_s"] for r in packages)
     out = [
-        ("E0602 and E1101 that only ours reports, per 20,000 lines", alarms, "<=", ALARMS_PER_20K_MAX),
+        (
+            "E0602 and E1101 that only ours reports, per 20,000 lines",
+            alarms,
+            "<=",
+            ALARMS_PER_20K_MAX,
+        ),
         ("times faster than pylint, whole runs", speed, ">=", SPEED_MIN),
     ]
     for message in IDS:
@@ -271,7 +288,12 @@ def measures(packages, mutated, functions):
         share = len(functions["flagged"]) / functions["functions"]
         out.append(("true functions of CoderEval flagged", share, "<=", FLAGGED_SHARE_MAX))
     return [
-        {"measure": name, "value": round(value, 4), "bound": f"{op} {bound}", "holds": value <= bound if op == "<=" else value >= bound}
+        {
+            "measure": name,
+            "value": round(value, 4),
+            "bound": f"{op} {bound}",
+            "holds": value <= bound if op == "<=" else value >= bound,
+        }
         for name, value, op, bound in out
     ]
 
@@ -282,10 +304,14 @@ def version(command):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--tether", type=Path, default=Path("target/release/tether"))
     parser.add_argument("--projects", type=Path, default=Path(".cache/eval/projects"))
-    parser.add_argument("--codereval", type=Path, default=Path("../shared/data/codereval/CoderEval-ALL.jsonl"))
+    parser.add_argument(
+        "--codereval", type=Path, default=Path("../shared/data/codereval/CoderEval-ALL.jsonl")
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--files", type=int, default=12, help="files mutated in each package")
     parser.add_argument("--gap", type=int, default=12, help="lines between two mutations")
@@ -297,8 +323,10 @@ def main():
     for package, folders in PACKAGES.items():
         stage(Path(sysconfig.get_path("purelib")), package, folders, args.projects)
     result = {
-        "command": sys.argv,
+        "parts": parts,
         "seed": args.seed,
+        "files_max": args.files,
+        "gap_lines": args.gap,
         "tether": version([str(tether), "--version"]),
         "commit": version(["git", "rev-parse", "HEAD"]),
         "pylint": version([sys.executable, "-m", "pylint", "--version"]),
@@ -312,7 +340,10 @@ def main():
     functions = None
     if "codereval" in parts and args.codereval.is_file():
         functions = codereval(tether, args.codereval)
-        print(f"codereval: {len(functions['flagged'])} of {functions['functions']} flagged", flush=True)
+        print(
+            f"codereval: {len(functions['flagged'])} of {functions['functions']} flagged",
+            flush=True,
+        )
     args.out.mkdir(parents=True, exist_ok=True)
     rows = measures(packages, mutated, functions) if packages and mutated else []
     result |= {
@@ -338,7 +369,9 @@ def main():
         text += table(mutated, ["package", "message", "mutated", "pylint", "ours_too", "only_ours"])
     (args.out / "checker.md").write_text(text, encoding="utf-8")
     for row in rows:
-        print(f"{row['measure']}: {row['value']} ({row['bound']}) {'holds' if row['holds'] else 'FAILS'}")
+        print(
+            f"{row['measure']}: {row['value']} ({row['bound']}) {'holds' if row['holds'] else 'FAILS'}"
+        )
     sys.exit(0 if all(r["holds"] for r in rows) else 1)
 
 

@@ -13,6 +13,7 @@ mod text;
 pub use dtype::DType;
 pub use id::{SeqId, TokenId};
 pub use port::{
-    Answer, Candidate, CandidateKind, CandidateSource, Candidates, DefinitionSite, Origin, Query,
+    Answer, Candidate, CandidateKind, CandidateSource, Candidates, DefinitionSite, NameRole,
+    Origin, Query,
 };
 pub use text::{LineCol, LineIndex, PositionError};

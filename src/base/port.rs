@@ -161,6 +161,18 @@ pub struct Query<'a> {
     pub deadline: Instant,
 }
 
+/// What a name that begins at the cursor is for, when the text before it tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NameRole {
+    /// Whatever may stand there.
+    #[default]
+    Any,
+    /// The name of a keyword argument.
+    Argument,
+    /// A variable that is read.
+    Read,
+}
+
 /// Anything that can list the names valid at a cursor.
 pub trait CandidateSource: Send {
     /// A short name for messages: `native`, `jedi`, `lsp:pyright`.
@@ -175,4 +187,15 @@ pub trait CandidateSource: Send {
     /// The names valid at the query's cursor. Never fails: whatever goes wrong is `Unknown` or
     /// `TimedOut` with a reason.
     fn candidates(&mut self, query: &Query<'_>) -> Candidates;
+
+    /// As [`CandidateSource::candidates`], for a name of which the role is known. Tools that do not tell
+    /// roles apart know nothing about those.
+    fn candidates_for(&mut self, query: &Query<'_>, role: NameRole) -> Candidates {
+        match role {
+            NameRole::Any => self.candidates(query),
+            NameRole::Argument | NameRole::Read => {
+                Candidates::unknown(query.offset, "the tool does not tell what a name is for")
+            }
+        }
+    }
 }

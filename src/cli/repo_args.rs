@@ -85,7 +85,23 @@ impl RepoArgs {
         snapshot: &Snapshot,
         position: &str,
     ) -> anyhow::Result<(PathBuf, Arc<str>, usize)> {
-        find_position(snapshot, &self.repo, position)
+        match (&self.tool, find_position(snapshot, &self.repo, position)) {
+            // A language server knows files of other languages.
+            (ToolChoice::Lsp(_), Err(error)) => {
+                let (file, at) = parse_position(position)?;
+                let tried = [self.repo.join(&file), file];
+                let Some(path) = tried.iter().find_map(|p| p.canonicalize().ok()) else {
+                    return Err(error);
+                };
+                let text = std::fs::read_to_string(&path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                let offset = LineIndex::new(&text)
+                    .offset(&text, at)
+                    .with_context(|| format!("no position {position}"))?;
+                Ok((path, Arc::from(text), offset))
+            }
+            (_, found) => found,
+        }
     }
 }
 

@@ -40,6 +40,9 @@ pub struct MonitorLevels {
 }
 
 impl MonitorLevels {
+    /// After dots only.
+    pub const MEMBERS: Self = Self { members: true, imports: false, calls: false, names: false };
+
     pub(super) fn includes(self, kind: PlaceKind) -> bool {
         match kind {
             PlaceKind::Member => self.members,
@@ -183,7 +186,7 @@ impl Monitor {
                         cursor.enter(self.levels);
                         continue;
                     }
-                    Err(outcome) => return outcome,
+                    Err(outcome) => return *outcome,
                 }
             }
             if let Place::Unasked(unasked) = &cursor.place
@@ -250,7 +253,7 @@ impl Monitor {
         before: &[u8],
         after: Option<&u8>,
         must_know: bool,
-    ) -> Result<(Place, Option<Arc<GuideEvent>>), Outcome> {
+    ) -> Result<(Place, Option<Arc<GuideEvent>>), Box<Outcome>> {
         if after == Some(&b'=') {
             return Ok((Place::Free, None)); // a comparison
         }
@@ -260,12 +263,12 @@ impl Monitor {
                 return Ok((Place::Free, None));
             }
             let n_before = unasked.offset.saturating_sub(self.state.cursor.offset);
-            return Err(Outcome::Ask(AskAt {
+            return Err(Box::new(Outcome::Ask(AskAt {
                 kind: unasked.kind,
                 offset: unasked.offset,
                 pending: before[..n_before].to_vec(),
                 typed: unasked.typed.to_vec(),
-            }));
+            })));
         };
         let answered = &supplied[idx].answered;
         let can_compare = !self.comparison.is_token && !self.comparison.mask.is_empty();
@@ -276,7 +279,7 @@ impl Monitor {
         } else if after.is_none() && can_compare {
             Ok((Place::Compare, None))
         } else {
-            Err(Outcome::Forbidden { supplied: Some(idx) })
+            Err(Box::new(Outcome::Forbidden { supplied: Some(idx) }))
         }
     }
 

@@ -5,6 +5,7 @@ mod automaton;
 mod fixture;
 mod grammar;
 mod guide;
+mod law;
 mod level;
 mod monitor;
 mod policy;

@@ -202,6 +202,11 @@ pub trait Backend: Send {
     fn write(&mut self, to: BufferId, offset: usize, values: &[f32]) -> Result<(), DeviceError>;
     fn read(&mut self, from: BufferId, offset: usize, out: &mut [f32]) -> Result<(), DeviceError>;
 
+    /// Return when everything asked for has been done, for a device that works on its own.
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// `out[t, :] = table[ids[t], :]`. table `[V, C]`, out `[T, C]`.
     fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError>;
 

@@ -9,7 +9,8 @@
 
 use super::Engine;
 use super::sequence::Sequence;
-use crate::base::{TokenId, limit};
+use super::step::Encoder;
+use crate::base::limit;
 use crate::constrain::Constraint;
 use rustc_hash::FxHashMap;
 
@@ -176,11 +177,7 @@ impl Engine {
 }
 
 impl Sequence {
-    fn guess(
-        &mut self,
-        n_max: usize,
-        encode: Option<&(dyn Fn(&[u8]) -> Vec<TokenId> + Send + Sync)>,
-    ) -> Vec<u32> {
+    fn guess(&mut self, n_max: usize, encode: Option<&Encoder>) -> Vec<u32> {
         let mut draft: Vec<u32> = Vec::new();
         let encoded = |bytes: &[u8]| -> Vec<u32> {
             let ids = encode.map(|encode| encode(bytes)).unwrap_or_default();

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The tokens a model would write for some bytes; they spell exactly those bytes, or there are none.
-pub type Encode = Arc<dyn Fn(&[u8]) -> Vec<TokenId> + Send + Sync>;
+pub type Encode = Arc<Encoder>;
+pub(super) type Encoder = dyn Fn(&[u8]) -> Vec<TokenId> + Send + Sync;
 
 /// What an engine needs to know beyond its model.
 #[derive(Clone, Copy, Debug)]
@@ -457,6 +458,9 @@ impl Engine {
             StepRows { n_rows: ids.len(), positions: &positions, slots: &slots, seqs: &seqs };
         let input = StepInput { ids: &ids, rows, logit_rows: &logit_rows };
         self.decoder.step(self.backend.as_mut(), &input)?;
+        if !logit_rows.is_empty() {
+            self.backend.wait()?; // its time is the model's, not that of whoever reads first
+        }
         for &(i, n) in picked {
             self.seqs[i].table.commit(&self.pool, n);
         }

@@ -12,11 +12,11 @@ use super::file::{File, FileId};
 use super::infer::{Env, Member, MemberKind, Members, Ty, World};
 use super::library::is_identifier;
 use super::name::Name;
-use super::scope::{BindKind, ScopeId, ScopeKind};
+use super::scope::{BindKind, Binding, ScopeId, ScopeKind};
 use super::session::Moved;
 use super::syntax::*;
 use crate::base::limit::{CANDIDATE_BYTES_MAX, CANDIDATES_MAX};
-use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, Origin};
+use crate::base::{Answer, Candidate, CandidateKind, Candidates, DefinitionSite, NameRole, Origin};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -31,6 +31,22 @@ pub fn name_start(text: &str, offset: usize) -> usize {
         .map_or(offset.min(text.len()), |(i, _)| i)
 }
 
+/// Names that every module, class body or method has without binding them.
+const IMPLICIT_NAMES: [&str; 12] = [
+    "__builtins__",
+    "__cached__",
+    "__loader__",
+    "__package__",
+    "__path__",
+    "__spec__",
+    "__annotations__",
+    "__class__",
+    "__module__",
+    "__qualname__",
+    "__dict__",
+    "_",
+];
+
 pub(super) struct Place<'w> {
     pub(super) world: &'w World<'w>,
     /// The file or the function that holds the cursor.
@@ -38,6 +54,7 @@ pub(super) struct Place<'w> {
     pub(super) start: usize,
     pub(super) typed: &'w str,
     pub(super) moved: Option<Moved>,
+    pub(super) role: NameRole,
 }
 
 impl Place<'_> {
@@ -51,7 +68,10 @@ impl Place<'_> {
             CursorSite::Member { value, at_statement_start } => {
                 self.member(&cursor, value, at_statement_start)
             }
-            CursorSite::Name { .. } | CursorSite::Pattern => self.name(&cursor),
+            CursorSite::Name { .. } | CursorSite::Pattern => match self.role {
+                NameRole::Argument => self.argument(&cursor),
+                NameRole::Any | NameRole::Read => self.name(&cursor),
+            },
             CursorSite::ImportModule { dotted } => self.import_module(dotted),
             CursorSite::FromModule { level, dotted } => self.modules_below(level, dotted),
             CursorSite::FromName { level, module } => {
@@ -81,7 +101,8 @@ impl Place<'_> {
         // Annotations and defaults are read where the function stands, which has no parameters yet.
         while let ScopeKind::Function(func) = self.file.scopes.scope(scope).kind
             && let node = self.file.ast.function(func)
-            && (self.start as u32) < node.header_end
+            && ((self.start as u32) < node.header_end
+                || (node.body.is_empty() && self.start as u32 == node.header_end))
             && node.type_params.is_empty()
             && let Some(parent) = self.file.scopes.scope(scope).parent
         {
@@ -131,10 +152,32 @@ impl Place<'_> {
         if is_target && receiver.items.iter().any(takes_new_names) {
             members.set_open(|| Arc::from("an attribute may be assigned here"));
         }
+        if self.is_half_made(&env, value, &receiver) {
+            members.set_open(|| Arc::from("its constructor is being written"));
+        }
         if self.is_tried(&env, is_attribute_error) {
             members.set_open(|| Arc::from("a missing attribute is caught here"));
         }
         self.finish(members, |_| true)
+    }
+
+    /// Another instance of the class whose `__init__` is being written: what that is going to assign is
+    /// not known yet.
+    fn is_half_made(&self, env: &Env, value: ExprId, receiver: &super::infer::TySet) -> bool {
+        let start = self.start as u32;
+        let covers = |span: Span| span.start <= start && start <= span.end;
+        let in_init =
+            self.file.ast.functions.iter().any(|f| f.name == Name::INIT && covers(f.span));
+        let is_self =
+            matches!(self.file.ast.kind(value), ExprKind::Name(n) if n.as_str() == "self");
+        let Some(class) = self.class_around(env).filter(|_| in_init && !is_self) else {
+            return false;
+        };
+        let is_same = |ty: &Ty| match ty {
+            Ty::Instance { class: c, .. } => self.world.is_subclass(*c, class),
+            _ => false,
+        };
+        receiver.items.iter().any(is_same)
     }
 
     /// Is the cursor in the body of a `try` that catches such an error, or of a `with` that expects one?
@@ -307,99 +350,22 @@ impl Place<'_> {
     /// Names in scope, nearest first; keyword names where an argument begins.
     fn name(&self, cursor: &Cursor) -> Candidates {
         let env = self.env(cursor);
-        let mut found: FxHashMap<Name, Candidate> = FxHashMap::default();
-        let mut offer =
-            |name: Name, kind: CandidateKind, origin: Origin, at: Option<DefinitionSite>| {
-                if self.fits(name) {
-                    found.entry(name).or_insert_with(|| {
-                        let mut candidate = Candidate::new(name.as_str(), kind, origin);
-                        candidate.defined_at = at;
-                        candidate
-                    });
-                }
-            };
-        let ast = &self.file.ast;
-        for frame in cursor.frames.iter().rev() {
-            match frame {
-                ExprFrame::Comp { clauses } => {
-                    for clause in clauses {
-                        each_target_name(ast, clause.target, &mut |name, pos| {
-                            offer(
-                                name,
-                                CandidateKind::Variable,
-                                Origin::Local,
-                                Some(self.site(&self.file, pos)),
-                            );
-                        });
-                    }
-                }
-                ExprFrame::Lambda { params } => {
-                    for p in ast.params(*params) {
-                        offer(
-                            p.name,
-                            CandidateKind::Parameter,
-                            Origin::Local,
-                            Some(self.site(&self.file, p.start)),
-                        );
-                    }
-                }
-            }
-        }
-        let mut file = self.file.clone();
-        let mut at = Some(env.scope);
-        let mut innermost = true;
-        while let Some(id) = at {
-            let scope = file.scopes.scope(id);
-            let is_class = matches!(scope.kind, ScopeKind::Class(_));
-            let is_part = id == ScopeId::MODULE && file.parent.is_some();
-            if (!is_class || innermost) && !is_part {
-                let origin = if matches!(scope.kind, ScopeKind::Function(_)) {
-                    Origin::Local
-                } else {
-                    Origin::Project
-                };
-                let all = file.scopes.all(id);
-                let mut i = 0;
-                while i < all.len() {
-                    let name = all[i].name;
-                    let len = all[i..].partition_point(|b| b.name == name);
-                    let bindings = &all[i..i + len];
-                    i += len;
-                    if innermost && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
-                    {
-                        continue;
-                    }
-                    let b = bindings
-                        .iter()
-                        .rfind(|b| !matches!(b.kind, BindKind::Deleted))
-                        .unwrap_or(&bindings[0]);
-                    let kind = match b.kind {
-                        BindKind::Param { .. } => CandidateKind::Parameter,
-                        BindKind::Function(_) => CandidateKind::Function,
-                        BindKind::Class(_) => CandidateKind::Class,
-                        BindKind::Import { .. } => CandidateKind::Module,
-                        _ => CandidateKind::Variable,
-                    };
-                    offer(name, kind, origin, Some(self.site(&file, b.pos)));
-                }
-            }
-            innermost = false;
-            at = scope.parent;
-            if at.is_none()
-                && let Some((outer, scope)) = file.parent
-            {
-                file = self.world.file(outer);
-                at = Some(scope);
-            }
-        }
+        let mut found = Found { place: self, names: FxHashMap::default() };
+        self.names_of_frames(cursor, &mut found);
+        let file = self.names_of_scopes(&env, &mut found);
         let mut stars = Members::default();
         self.world.star_members(&file, &mut stars, 0);
         for (name, member) in stars.names {
             let candidate = self.candidate(name, &member);
-            offer(name, candidate.kind, candidate.origin, candidate.defined_at);
+            found.offer(name, candidate.kind, candidate.origin, candidate.defined_at);
         }
-        for name in [Name::NAME_ATTR, Name::FILE_ATTR, Name::DOC] {
-            offer(name, CandidateKind::Variable, Origin::Project, None);
+        let implicit: &[&str] = match self.role {
+            NameRole::Read => &IMPLICIT_NAMES,
+            NameRole::Any | NameRole::Argument => &[],
+        };
+        let implicit = implicit.iter().map(|name| Name::new(name));
+        for name in implicit.chain([Name::NAME_ATTR, Name::FILE_ATTR, Name::DOC]) {
+            found.offer(name, CandidateKind::Variable, Origin::Project, None);
         }
         let mut builtins = Members::default();
         self.world.module_members(self.world.library().builtins(), &mut builtins);
@@ -410,10 +376,12 @@ impl Place<'_> {
                 continue; // Type variables and attributes of the module, not names in scope.
             }
             let candidate = self.candidate(name, &member);
-            offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
+            found.offer(name, candidate.kind, Origin::Builtin, candidate.defined_at);
         }
+        let mut found = found.names;
         if let Some(call) = &cursor.call
             && call.at_argument_start
+            && self.role == NameRole::Any
         {
             for (name, origin) in self.world.keyword_names(&env, call.func, &call.args) {
                 if self.fits(name) {
@@ -430,17 +398,145 @@ impl Place<'_> {
         }
         let mut names: Vec<Candidate> = found.into_values().collect();
         names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        self.limited(Candidates {
-            answer: Answer::Open,
-            names,
-            start_byte: self.start,
-            reason: Some(Arc::from("keywords and new names may stand here")),
-        })
+        let reason = match self.role {
+            NameRole::Read if stars.open.is_some() => stars.open,
+            NameRole::Read if self.is_tried(&env, is_name_error) => {
+                Some(Arc::from("a missing name is caught here"))
+            }
+            NameRole::Read => None,
+            NameRole::Any | NameRole::Argument => {
+                Some(Arc::from("keywords and new names may stand here"))
+            }
+        };
+        let answer = if reason.is_none() { Answer::Closed } else { Answer::Open };
+        self.limited(Candidates { answer, names, start_byte: self.start, reason })
+    }
+
+    /// The keyword arguments of the call around the cursor.
+    fn argument(&self, cursor: &Cursor) -> Candidates {
+        let Some(call) = cursor.call.as_ref().filter(|c| c.at_argument_start) else {
+            return self.unknown("no argument begins here");
+        };
+        let env = self.env(cursor);
+        let is_closed = self.world.takes_only_named(&env, call.func);
+        let mut names: Vec<Candidate> = self
+            .world
+            .keyword_names(&env, call.func, &call.args)
+            .into_iter()
+            .filter(|(name, _)| self.fits(*name))
+            .map(|(name, origin)| Candidate::new(name.as_str(), CandidateKind::Keyword, origin))
+            .collect();
+        if self.world.is_late() {
+            return Candidates::timed_out(self.start);
+        }
+        names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let (answer, reason) = match (is_closed, names.is_empty()) {
+            (true, false) => (Answer::Closed, None),
+            (true, true) => return self.unknown("the call takes no more keyword arguments"),
+            (false, true) => return self.unknown("nothing is known about the call's arguments"),
+            (false, false) => (Answer::Open, Some(Arc::from("the call may take others"))),
+        };
+        self.limited(Candidates { answer, names, start_byte: self.start, reason })
+    }
+
+    /// Names that comprehensions and lambdas around the cursor bind.
+    fn names_of_frames(&self, cursor: &Cursor, found: &mut Found<'_>) {
+        let ast = &self.file.ast;
+        let here = |pos| Some(self.site(&self.file, pos));
+        for frame in cursor.frames.iter().rev() {
+            match frame {
+                ExprFrame::Comp { clauses } => {
+                    for clause in clauses {
+                        each_target_name(ast, clause.target, &mut |name, pos| {
+                            found.offer(name, CandidateKind::Variable, Origin::Local, here(pos));
+                        });
+                    }
+                }
+                ExprFrame::Lambda { params } => {
+                    for p in ast.params(*params) {
+                        let kind = CandidateKind::Parameter;
+                        found.offer(p.name, kind, Origin::Local, here(p.start));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Names of the scopes around the cursor; gives the file of the outermost.
+    fn names_of_scopes(&self, env: &Env, found: &mut Found<'_>) -> Arc<File> {
+        let mut file = self.file.clone();
+        let mut at = Some(env.scope);
+        let mut innermost = true;
+        while let Some(id) = at {
+            let scope = file.scopes.scope(id);
+            let is_class = matches!(scope.kind, ScopeKind::Class(_));
+            let is_part = id == ScopeId::MODULE && file.parent.is_some();
+            if (!is_class || innermost) && !is_part {
+                let is_function = matches!(scope.kind, ScopeKind::Function(_));
+                let origin = if is_function { Origin::Local } else { Origin::Project };
+                for bindings in file.scopes.all(id).chunk_by(|a, b| a.name == b.name) {
+                    // What is bound further down may have been bound in an earlier round of a loop.
+                    let must_be_bound = innermost && self.role == NameRole::Any;
+                    if must_be_bound
+                        && !self.world.is_bound_at(&file, id, bindings, self.start as u32)
+                    {
+                        continue;
+                    }
+                    let is_there = |b: &&Binding| !matches!(b.kind, BindKind::Deleted);
+                    let b = bindings.iter().rfind(is_there).unwrap_or(&bindings[0]);
+                    let kind = match b.kind {
+                        BindKind::Param { .. } => CandidateKind::Parameter,
+                        BindKind::Function(_) => CandidateKind::Function,
+                        BindKind::Class(_) => CandidateKind::Class,
+                        BindKind::Import { .. } => CandidateKind::Module,
+                        _ => CandidateKind::Variable,
+                    };
+                    found.offer(b.name, kind, origin, Some(self.site(&file, b.pos)));
+                }
+            }
+            innermost = false;
+            at = scope.parent;
+            if at.is_none()
+                && let Some((outer, scope)) = file.parent
+            {
+                file = self.world.file(outer);
+                at = Some(scope);
+            }
+        }
+        file
+    }
+}
+
+/// Names found so far, the nearest of each.
+struct Found<'p> {
+    place: &'p Place<'p>,
+    names: FxHashMap<Name, Candidate>,
+}
+
+impl Found<'_> {
+    fn offer(
+        &mut self,
+        name: Name,
+        kind: CandidateKind,
+        origin: Origin,
+        at: Option<DefinitionSite>,
+    ) {
+        if self.place.fits(name) {
+            self.names.entry(name).or_insert_with(|| {
+                let mut candidate = Candidate::new(name.as_str(), kind, origin);
+                candidate.defined_at = at;
+                candidate
+            });
+        }
     }
 }
 
 fn is_attribute_error(name: Name) -> bool {
     name == Name::ATTR_ERROR
+}
+
+fn is_name_error(name: Name) -> bool {
+    name == Name::NAME_ERROR
 }
 
 fn is_import_error(name: Name) -> bool {

@@ -505,15 +505,33 @@ pub(crate) fn symbol(file: &File, pos: u32) -> (String, &'static str, String) {
         }
         at = node.parent;
     }
-    parts.reverse();
     let name = name_at(file, pos);
-    if kind == "variable" {
-        if file.ast.params.iter().any(|p| p.start == pos) {
+    if kind == "variable" && is_path(file, pos) {
+        // `self.name = …` in a method is an attribute of the class.
+        kind = "attribute";
+        let mut at = Some(scope);
+        while let Some(id) = at
+            && matches!(file.scopes.scope(id).kind, ScopeKind::Function(_))
+        {
+            parts.remove(0);
+            at = file.scopes.scope(id).parent;
+        }
+    }
+    parts.reverse();
+    if kind == "variable" || kind == "attribute" {
+        if kind == "variable" && file.ast.params.iter().any(|p| p.start == pos) {
             kind = "parameter";
         }
         parts.push(name);
     }
     (format!("{module}:{}", parts.join(".")), kind, name.to_owned())
+}
+
+/// Does a dotted path begin at a place?
+fn is_path(file: &File, pos: u32) -> bool {
+    let rest = file.text.get(pos as usize..).unwrap_or("");
+    let end = rest.find(|c: char| !(c == '_' || c.is_alphanumeric())).unwrap_or(rest.len());
+    rest[end..].starts_with('.')
 }
 
 /// The identifier that begins at, or (for `self.name`) ends the path that begins at a place.

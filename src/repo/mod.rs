@@ -16,8 +16,6 @@ mod locate;
 mod name;
 mod outline;
 mod project;
-#[cfg(test)]
-mod replay;
 #[allow(dead_code)] // as above
 mod scope;
 mod session;

@@ -353,6 +353,7 @@ known_names! {
     COROUTINE_FN = "coroutine",
     BUILTINS_PRIVATE = "__builtins__",
     ATTR_ERROR = "AttributeError",
+    NAME_ERROR = "NameError",
     EXCEPTION = "Exception",
     BASE_EXCEPTION = "BaseException",
     AUTO = "auto",

@@ -32,6 +32,9 @@ pub struct ProjectConfig {
     pub typeshed: Option<PathBuf>,
     /// Threads that parse while the project is opened.
     pub n_threads: usize,
+    /// A folder without Python is no project. Cleared when somebody else lists the names, in whatever
+    /// language.
+    pub needs_python: bool,
 }
 
 impl ProjectConfig {
@@ -43,6 +46,7 @@ impl ProjectConfig {
             python: PythonChoice::Active,
             typeshed: None,
             n_threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(8)),
+            needs_python: true,
         }
     }
 }
@@ -158,7 +162,7 @@ impl Project {
             return Err(not_a_directory("it is a file".to_owned()));
         }
         let layout = layout::scan(&root, config.source_roots.as_deref());
-        if layout.files.is_empty() {
+        if layout.files.is_empty() && config.needs_python {
             return Err(RepoError::NoPython { path: root });
         }
         let environment = environment::discover(&config.python, &root);
@@ -246,63 +250,73 @@ impl Project {
         };
         let mut guard = self.snapshot.write().unwrap_or_else(PoisonError::into_inner);
         let old = &**guard;
-        let mut files = old.files.clone();
         let id = old.by_path.get(&path).copied();
         let next = match (id, text) {
-            (Some(id), Some(text)) => {
-                let head = old.files[id.0 as usize].as_ref().map(|f| f.head());
-                let head =
-                    head.unwrap_or_else(|| head_for(id, &path, &self.source_roots, &old.modules));
-                files[id.0 as usize] = Some(Arc::new(File::analyse(head, text, None)));
-                Snapshot {
-                    files,
-                    by_path: old.by_path.clone(),
-                    modules: old.modules.clone(),
-                    library: old.library.clone(),
-                    imported: OnceLock::new(),
-                }
-            }
-            (None, Some(text)) => {
-                let id = FileId(files.len() as u32);
-                let mut file = File::analyse(head(id, &path, &self.source_roots), text, None);
-                let mut modules = (*old.modules).clone();
-                modules.add(&mut file);
-                let mut by_path = (*old.by_path).clone();
-                by_path.insert(path.clone(), id);
-                files.push(Some(Arc::new(file)));
-                Snapshot {
-                    files,
-                    by_path: Arc::new(by_path),
-                    modules: Arc::new(modules),
-                    library: old.library.clone(),
-                    imported: OnceLock::new(),
-                }
-            }
-            (Some(id), None) => {
-                files[id.0 as usize] = None;
-                let mut by_path = (*old.by_path).clone();
-                by_path.remove(&path);
-                let mut modules = ModuleTable::default();
-                for slot in &mut files {
-                    if let Some(file) = slot {
-                        // Module ids may move: every file learns its own again.
-                        let mut copy = File::analyse(file.head(), file.text.clone(), None);
-                        modules.add(&mut copy);
-                        *slot = Some(Arc::new(copy));
-                    }
-                }
-                Snapshot {
-                    files,
-                    by_path: Arc::new(by_path),
-                    modules: Arc::new(modules),
-                    library: old.library.clone(),
-                    imported: OnceLock::new(),
-                }
-            }
+            (Some(id), Some(text)) => self.with_text(old, id, &path, text),
+            (None, Some(text)) => self.with_file(old, path, text),
+            (Some(id), None) => without_file(old, id, &path),
             (None, None) => return Err(no_such("there is no such file".to_owned())),
         };
         *guard = Arc::new(next);
         Ok(())
+    }
+
+    /// The snapshot with another text for a file.
+    fn with_text(&self, old: &Snapshot, id: FileId, path: &Path, text: Arc<str>) -> Snapshot {
+        let mut files = old.files.clone();
+        let head = old.files[id.0 as usize].as_ref().map(|f| f.head());
+        let head = head.unwrap_or_else(|| head_for(id, path, &self.source_roots, &old.modules));
+        files[id.0 as usize] = Some(Arc::new(File::analyse(head, text, None)));
+        Snapshot {
+            files,
+            by_path: old.by_path.clone(),
+            modules: old.modules.clone(),
+            library: old.library.clone(),
+            imported: OnceLock::new(),
+        }
+    }
+
+    /// The snapshot with one file more.
+    fn with_file(&self, old: &Snapshot, path: PathBuf, text: Arc<str>) -> Snapshot {
+        let mut files = old.files.clone();
+        let id = FileId(files.len() as u32);
+        let mut file = File::analyse(head(id, &path, &self.source_roots), text, None);
+        let mut modules = (*old.modules).clone();
+        modules.add(&mut file);
+        let mut by_path = (*old.by_path).clone();
+        by_path.insert(path, id);
+        files.push(Some(Arc::new(file)));
+        Snapshot {
+            files,
+            by_path: Arc::new(by_path),
+            modules: Arc::new(modules),
+            library: old.library.clone(),
+            imported: OnceLock::new(),
+        }
+    }
+}
+
+/// The snapshot without a file that is gone.
+fn without_file(old: &Snapshot, id: FileId, path: &Path) -> Snapshot {
+    let mut files = old.files.clone();
+    files[id.0 as usize] = None;
+    let mut by_path = (*old.by_path).clone();
+    by_path.remove(path);
+    let mut modules = ModuleTable::default();
+    for slot in &mut files {
+        if let Some(file) = slot {
+            // Module ids may move: every file learns its own again.
+            let mut copy = File::analyse(file.head(), file.text.clone(), None);
+            modules.add(&mut copy);
+            *slot = Some(Arc::new(copy));
+        }
+    }
+    Snapshot {
+        files,
+        by_path: Arc::new(by_path),
+        modules: Arc::new(modules),
+        library: old.library.clone(),
+        imported: OnceLock::new(),
     }
 }
 

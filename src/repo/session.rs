@@ -15,7 +15,7 @@ use super::name::Name;
 use super::project::{Project, Snapshot, canonical, head};
 use super::scope::{ScopeId, ScopeKind};
 use super::syntax::{FuncId, Hole, Region};
-use crate::base::Candidates;
+use crate::base::{Candidates, NameRole};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub struct Session {
     /// Stack that a question may use, in bytes.
     stack_bytes_max: usize,
     ran_out_of_stack: bool,
+    /// Of the name that is asked about.
+    role: NameRole,
 }
 
 impl Session {
@@ -73,6 +75,7 @@ impl Session {
             path_cache: None,
             stack_bytes_max: usize::MAX,
             ran_out_of_stack: false,
+            role: NameRole::Any,
         }
     }
 
@@ -94,6 +97,19 @@ impl Session {
         offset: usize,
         deadline: Option<Instant>,
     ) -> Candidates {
+        self.names_for(NameRole::Any, path, text, offset, deadline)
+    }
+
+    /// As [`Session::names_at`], for a name of which the role is known.
+    pub fn names_for(
+        &mut self,
+        role: NameRole,
+        path: &Path,
+        text: &str,
+        offset: usize,
+        deadline: Option<Instant>,
+    ) -> Candidates {
+        self.role = role;
         self.ran_out_of_stack = false;
         if offset > text.len() || !text.is_char_boundary(offset) {
             return Candidates::unknown(offset.min(text.len()), "the cursor is not in the text");
@@ -160,7 +176,7 @@ impl Session {
         let world = World::new(&self.snapshot, overlay, deadline)
             .resume(fragment, std::mem::take(&mut self.known))
             .within_stack(self.stack_bytes_max);
-        let found = Place { world: &world, file, start, typed, moved }.answer();
+        let found = Place { world: &world, file, start, typed, moved, role: self.role }.answer();
         self.ran_out_of_stack = world.ran_out_of_stack();
         self.known = world.into_known();
         found

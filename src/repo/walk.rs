@@ -25,8 +25,6 @@ pub(crate) struct Around {
     pub(crate) guarded: bool,
     /// In a type annotation.
     pub(crate) annotation: bool,
-    /// In the body of a loop, a branch or a handler: it may not run, or run again.
-    pub(crate) conditional: bool,
 }
 
 pub(crate) trait Visitor {
@@ -232,7 +230,6 @@ impl Walk<'_> {
         self.visitor.statement(env, id, around);
         let file = self.file.clone();
         let ast = &file.ast;
-        let inner = Around { conditional: true, ..around };
         match ast.stmt(id).kind {
             StmtKind::Expr(value) | StmtKind::Return(value) => self.later(value, env, around),
             StmtKind::Assign { targets, value } => {
@@ -268,18 +265,29 @@ impl Walk<'_> {
                     self.later(value, env, Around { annotation: true, ..around });
                 }
             }
+            StmtKind::Function(func) => self.function(func, env, around),
+            StmtKind::Class(class) => self.class(class, env, around),
+            compound => self.compound(compound, env, around),
+        }
+    }
+
+    /// Statements with blocks, those of definitions apart.
+    fn compound(&mut self, kind: StmtKind, env: &Env, around: Around) {
+        let file = self.file.clone();
+        let ast = &file.ast;
+        match kind {
             StmtKind::If { branches } => {
                 let mut guarded = around.guarded;
                 for branch in &ast.branches[branches.range()] {
                     self.later(branch.test, env, around);
                     guarded |= branch.test.some().is_some_and(|t| is_platform_test(ast, t));
-                    self.block(branch.body, env, Around { guarded, ..inner });
+                    self.block(branch.body, env, Around { guarded, ..around });
                 }
             }
             StmtKind::While { test, body, orelse } => {
                 self.later(test, env, around);
-                self.block(body, env, inner);
-                self.block(orelse, env, inner);
+                self.block(body, env, around);
+                self.block(orelse, env, around);
             }
             StmtKind::For { node } => {
                 let node = ast.fors[node as usize];
@@ -288,8 +296,8 @@ impl Walk<'_> {
                     false => self.iterate(node.iter, env, around),
                 }
                 self.target(node.target, env, around);
-                self.block(node.body, env, inner);
-                self.block(node.orelse, env, inner);
+                self.block(node.body, env, around);
+                self.block(node.orelse, env, around);
             }
             StmtKind::Try { node } => self.try_statement(node, env, around),
             StmtKind::With { items, body, .. } => {
@@ -306,18 +314,11 @@ impl Walk<'_> {
                 for case in &ast.cases[cases.range()] {
                     self.pattern(case.pattern, env, around);
                     self.later(case.guard, env, around);
-                    self.block(case.body, env, inner);
+                    self.block(case.body, env, around);
                 }
             }
-            StmtKind::Function(func) => self.function(func, env, around),
-            StmtKind::Class(class) => self.class(class, env, around),
-            StmtKind::Global { .. }
-            | StmtKind::Nonlocal { .. }
-            | StmtKind::Pass
-            | StmtKind::Break
-            | StmtKind::Continue
-            | StmtKind::Import { .. }
-            | StmtKind::ImportFrom { .. } => {}
+            // The rest holds no expression.
+            _ => {}
         }
     }
 
@@ -325,8 +326,7 @@ impl Walk<'_> {
         let file = self.file.clone();
         let ast = &file.ast;
         let node = ast.tries[node as usize];
-        let inner = Around { conditional: true, ..around };
-        let mut caught = inner;
+        let mut caught = around;
         for handler in &ast.handlers[node.handlers.range()] {
             self.later(handler.kind, env, around);
             match handler.kind.some() {
@@ -334,11 +334,11 @@ impl Walk<'_> {
                 None => catch_all(&mut caught),
             }
             // The other half of `try: import x` is as uncertain as the first.
-            let import = Around { catches_import: caught.catches_import, ..inner };
+            let import = Around { catches_import: caught.catches_import, ..around };
             self.block(handler.body, env, import);
         }
         self.block(node.body, env, caught);
-        self.block(node.orelse, env, inner);
+        self.block(node.orelse, env, around);
         self.block(node.finally, env, around);
     }
 

@@ -10,10 +10,11 @@
 //!   quicker than waking a thread.
 
 use super::drive::Surroundings;
-use crate::base::{Answer, CandidateSource, Candidates, Query, SeqId, limit};
-use crate::constrain::AskAt;
+use crate::base::{Answer, CandidateSource, Candidates, NameRole, Query, SeqId, limit};
+use crate::constrain::{AskAt, PlaceKind};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -42,7 +43,19 @@ struct Question {
     path: PathBuf,
     text: String,
     offset: usize,
+    role: NameRole,
     call: Duration,
+}
+
+/// What the tool is to know of a place.
+fn role(kind: PlaceKind) -> NameRole {
+    match kind {
+        PlaceKind::Keyword => NameRole::Argument,
+        PlaceKind::Name => NameRole::Read,
+        PlaceKind::Member | PlaceKind::Module | PlaceKind::ImportedName | PlaceKind::Trigger => {
+            NameRole::Any
+        }
+    }
 }
 
 /// What came of it.
@@ -135,14 +148,15 @@ impl<'a> Asker<'a> {
         let offset = text.len();
         text.push_str(&file.after);
         let mut hasher = FxHasher::default();
-        (&file.path, &text, offset).hash(&mut hasher);
+        let role = role(at.kind);
+        (&file.path, &text, offset, role).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(known) = self.known.get(&key) {
             self.ready.push(at_once(known.clone()));
             return;
         }
-        let question =
-            Question { seq, path: file.path.clone(), text, offset, call: times.call.min(left) };
+        let call = times.call.min(left);
+        let question = Question { seq, path: file.path.clone(), text, offset, role, call };
         self.keys.insert(seq, key);
         match &mut self.line {
             Line::Nobody => {}
@@ -190,11 +204,114 @@ impl<'a> Asker<'a> {
 fn answer(tool: &mut dyn CandidateSource, question: &Question) -> Answered {
     let asked = Instant::now();
     let deadline = asked + question.call;
-    let Question { seq, path, text, offset, .. } = question;
+    let Question { seq, path, text, offset, role, .. } = question;
     let query = Query { path, text, offset: *offset, deadline };
-    let mut candidates = tool.candidates(&query);
+    // A panic in a tool costs an answer, not the run.
+    let mut candidates = catch_unwind(AssertUnwindSafe(|| tool.candidates_for(&query, *role)))
+        .unwrap_or_else(|_| Candidates::unknown(*offset, "the completion tool failed"));
     if candidates.answer == Answer::Closed && Instant::now() > deadline {
         candidates = Candidates::timed_out(*offset);
     }
     Answered { seq: *seq, candidates, took: asked.elapsed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constrain::PlaceKind;
+
+    /// Answers `Closed` after a while, or fails; counts its calls.
+    struct Told {
+        calls: usize,
+        after: Duration,
+        fails: bool,
+        is_process: bool,
+    }
+
+    impl Told {
+        fn at_once() -> Self {
+            Self { calls: 0, after: Duration::ZERO, fails: false, is_process: false }
+        }
+    }
+
+    impl CandidateSource for Told {
+        fn name(&self) -> &str {
+            "told"
+        }
+
+        fn is_process(&self) -> bool {
+            self.is_process
+        }
+
+        fn candidates(&mut self, query: &Query<'_>) -> Candidates {
+            self.calls += 1;
+            assert!(!self.fails, "scripted");
+            std::thread::sleep(self.after);
+            let mut answer = Candidates::unknown(query.offset, "");
+            answer.answer = Answer::Closed;
+            answer
+        }
+    }
+
+    fn file() -> Surroundings {
+        let path = PathBuf::from("/tmp/a.py");
+        Surroundings { path, before: "x.".to_owned(), after: String::new() }
+    }
+
+    fn at(offset: usize) -> AskAt {
+        AskAt { kind: PlaceKind::Member, offset, pending: Vec::new(), typed: Vec::new() }
+    }
+
+    /// Ask the same at two places by three sequences; answers in the order of the sequences.
+    fn ask(tool: &mut Told, times: ToolTimes, spent: Duration) -> Vec<Candidates> {
+        let n_seqs = if tool.is_process { 3 } else { 1 };
+        with_asker(Some(tool), n_seqs, |asker| {
+            let mut all: Vec<Answered> = Vec::new();
+            for (seq, written) in [(0, &b""[..]), (1, b""), (2, b"y.")] {
+                let at = at(2 + written.len());
+                asker.ask(SeqId(seq), Some(&file()), &at, written, times, spent);
+                all.extend(asker.answers(true));
+            }
+            all.sort_by_key(|a| a.seq);
+            assert!(asker.answers(true).is_empty(), "one answer for each question");
+            all.into_iter().map(|a| a.candidates).collect()
+        })
+    }
+
+    #[test]
+    fn every_question_is_answered_and_the_same_one_is_asked_once() {
+        for is_process in [false, true] {
+            let mut tool = Told { is_process, ..Told::at_once() };
+            let answers = ask(&mut tool, ToolTimes::default(), Duration::ZERO);
+            assert!(answers.iter().all(|a| a.answer == Answer::Closed) && answers.len() == 3);
+            assert_eq!(tool.calls, 2);
+        }
+    }
+
+    #[test]
+    fn late_answers_and_requests_without_time_left_constrain_nothing() {
+        let mut slow = Told { after: Duration::from_millis(30), ..Told::at_once() };
+        let times = ToolTimes { call: Duration::from_millis(1), ..ToolTimes::default() };
+        let answers = ask(&mut slow, times, Duration::ZERO);
+        assert!(answers.iter().all(|a| a.answer == Answer::TimedOut));
+        assert_eq!(slow.calls, 3, "a missed deadline is no answer to remember");
+        let mut tool = Told::at_once();
+        let answers = ask(&mut tool, ToolTimes::default(), Duration::from_secs(3600));
+        assert!(answers.iter().all(|a| a.answer == Answer::TimedOut && a.reason.is_some()));
+        assert_eq!(tool.calls, 0);
+    }
+
+    #[test]
+    fn a_tool_that_fails_and_no_tool_at_all_are_unknown() {
+        for is_process in [false, true] {
+            let mut tool = Told { fails: true, is_process, ..Told::at_once() };
+            let answers = ask(&mut tool, ToolTimes::default(), Duration::ZERO);
+            assert!(answers.iter().all(|a| a.answer == Answer::Unknown) && answers.len() == 3);
+        }
+        with_asker(None, 1, |asker| {
+            let times = ToolTimes::default();
+            asker.ask(SeqId(0), Some(&file()), &at(2), b"", times, Duration::ZERO);
+            assert_eq!(asker.answers(true)[0].candidates.answer, Answer::Unknown);
+        });
+    }
 }

@@ -181,12 +181,12 @@ mod tests {
 
     /// A stand-in for Python that prints `stdout` and ends with `code`.
     fn check(stdout: &str, code: i32) -> Result<Vec<Finding>, RuntimeError> {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().expect("a folder");
         let python = dir.path().join("python");
         let script =
             format!("#!/bin/sh\ncat <<'END'\n{stdout}\nEND\necho trouble >&2\nexit {code}\n");
-        std::fs::write(&python, script).unwrap();
-        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(&python, script).expect("written");
+        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("set");
         let config = PylintConfig {
             python,
             source_roots: vec![],
@@ -202,7 +202,7 @@ mod tests {
             "path":"/x/a.py","symbol":"no-member","message":"Instance of 'A' has no 'f' member",
             "message-id":"E1101"},
             {"line":1,"column":0,"path":"/x/a.py","message":"other","message-id":"C0114"}]"#;
-        let found = check(row, 2).unwrap();
+        let found = check(row, 2).expect("findings");
         assert_eq!(found.len(), 1);
         assert_eq!(
             (found[0].start, found[0].message),
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn what_goes_wrong_is_named() {
-        let missing = check("", NOT_INSTALLED).unwrap_err().to_string();
+        let missing = check("", NOT_INSTALLED).expect_err("refused").to_string();
         assert!(missing.contains("pylint is not installed"), "{missing}");
-        let garbage = check("no json", 0).unwrap_err().to_string();
+        let garbage = check("no json", 0).expect_err("refused").to_string();
         assert!(garbage.contains("trouble") && garbage.contains("no JSON"), "{garbage}");
     }
 }

@@ -48,7 +48,8 @@ impl Repository {
     ///
     /// # Errors
     /// Folders that hold no Python, tools that do not start.
-    pub fn open(config: ProjectConfig, choice: &ToolChoice) -> Result<Self, RuntimeError> {
+    pub fn open(mut config: ProjectConfig, choice: &ToolChoice) -> Result<Self, RuntimeError> {
+        config.needs_python &= !matches!(choice, ToolChoice::Lsp(_));
         let (project, report) = Project::open(config)?;
         let project = Arc::new(project);
         let python = report.environment.executable.clone();

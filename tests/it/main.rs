@@ -6,5 +6,6 @@ mod fuzz;
 mod generate;
 mod grammar;
 mod json_schema;
+mod paper;
 mod program;
 mod repository;

@@ -23,5 +23,5 @@ pub enum CompletionBenchError {
     #[error("{path:?} holds answers for other positions; delete it to ask again")]
     OtherPositions { path: PathBuf },
     #[error("cannot ask about {package}: {problem}")]
-    Tool { package: String, problem: RuntimeError },
+    Tool { package: String, problem: Box<RuntimeError> },
 }

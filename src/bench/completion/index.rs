@@ -40,7 +40,7 @@ impl IndexSpeed {
     pub fn measure(what: &str, root: &Path, runs: usize) -> Result<Self, CompletionBenchError> {
         let failed = |problem| CompletionBenchError::Tool {
             package: what.to_owned(),
-            problem: RuntimeError::Repo(problem),
+            problem: Box::new(RuntimeError::Repo(problem)),
         };
         let mut config = ProjectConfig::new(root);
         config.n_threads = 1;

@@ -212,7 +212,7 @@ impl Author<'_> {
     }
 
     fn monitor(&self, at: usize) -> Monitor {
-        let levels = MonitorLevels { members: true, imports: true, ..MonitorLevels::default() };
+        let levels = MonitorLevels { imports: true, ..MonitorLevels::MEMBERS };
         Monitor::new(Arc::clone(self.store), levels, &self.text.as_bytes()[..at])
     }
 

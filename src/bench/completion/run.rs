@@ -56,7 +56,7 @@ pub fn run(
             let project = config.projects.join(&position.package);
             let started = start(&project).map_err(|problem| CompletionBenchError::Tool {
                 package: position.package.clone(),
-                problem,
+                problem: Box::new(problem),
             })?;
             tool = Some((&position.package, started));
             warm_file = None;

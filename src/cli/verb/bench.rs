@@ -23,6 +23,8 @@ const LINES_JUDGED_MIN: usize = 100_000;
 const LINES_PER_S_MIN: f64 = 200_000.0;
 const BYTES_PER_LINE_MAX: f64 = 1500.0;
 const CHANGE_MS_MAX: f64 = 20.0;
+/// How far below what was reached a ratchet lies.
+const RATCHET_SLACK: f64 = 0.01;
 /// Lines of the large tree.
 const MILLION: usize = 1_000_000;
 
@@ -66,9 +68,12 @@ struct CompletionArgs {
     /// Answers of another tool for the same positions, to set ours against.
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
-    /// Bounds to check; one that is missed makes the exit code 1.
+    /// Bounds to check; one that is missed makes the exit code 1 (may be given several times).
     #[arg(long, value_name = "FILE")]
-    thresholds: Option<PathBuf>,
+    thresholds: Vec<PathBuf>,
+    /// Write bounds that hold what was reached, package by package, one per cent below it.
+    #[arg(long, value_name = "FILE")]
+    ratchet: Option<PathBuf>,
     /// Write the run to this folder: every answer, the tables as CSV, and what was run where.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -106,10 +111,14 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
     args.write("completion.csv", &report.to_csv())?;
     args.write("run.json", &format!("{:#}\n", evidence(args, &positions)))?;
     let mut bounds = Vec::new();
-    if let Some(path) = &args.thresholds {
+    for path in &args.thresholds {
         let csv = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        bounds = Threshold::read_csv(path, &csv)?;
+        bounds.extend(Threshold::read_csv(path, &csv)?);
+    }
+    if let Some(path) = &args.ratchet {
+        std::fs::write(path, Threshold::to_csv(&Threshold::ratchet(&report, RATCHET_SLACK)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let mut missed: Vec<String> =
         Threshold::check(&bounds, &report).into_iter().map(|m| m.0).collect();

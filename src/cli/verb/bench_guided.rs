@@ -54,8 +54,7 @@ pub(in crate::cli) struct Args {
     out: Option<PathBuf>,
 }
 
-const MEMBERS: MonitorLevels =
-    MonitorLevels { members: true, imports: false, calls: false, names: false };
+const MEMBERS: MonitorLevels = MonitorLevels::MEMBERS;
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     let positions = Positions::read(&args.positions)?;
@@ -237,7 +236,7 @@ impl Bench<'_> {
             positions.positions.iter().filter(|p| p.package == package).collect();
         let mut n_done = 0;
         // A stride that meets all parts of the sample before it comes to the same place again.
-        let stride = 7919 % of_package.len().max(1) | 1;
+        let stride = (7919 % of_package.len().max(1)) | 1;
         for k in 0..of_package.len() {
             if n_done == n {
                 break;

@@ -9,6 +9,7 @@ use crate::cli::env::Environment;
 use crate::cli::output::{print, print_json, table};
 use crate::cli::repo_args::RepoArgs;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
@@ -62,17 +63,27 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
                     c.kind.as_str().to_owned(),
                     c.origin.as_str().to_owned(),
                     c.signature.as_deref().or(c.ty.as_deref()).unwrap_or_default().to_owned(),
+                    place(c, repository.project.root()),
                 ]
             })
             .collect();
         if !rows.is_empty() {
-            print(&table(&["name", "kind", "origin", "what it is"], &rows, &[]))?;
+            let header = ["name", "kind", "origin", "what it is", "defined at"];
+            print(&table(&header, &rows, &[]))?;
         }
         let reason = answer.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default();
         print(&format!("{}{reason}: {} names\n", answer.answer.as_str(), shown.len()))?;
     }
     let is_known = matches!(answer.answer, Answer::Closed | Answer::Open);
     Ok(if is_known { Outcome::Fine } else { Outcome::Negative })
+}
+
+/// `path:line` of the definition, from the root when it is the project's.
+fn place(c: &Candidate, root: &Path) -> String {
+    c.defined_at.as_ref().map_or_else(String::new, |at| {
+        let path = at.path.strip_prefix(root).unwrap_or(&at.path);
+        format!("{}:{}", path.display(), at.line)
+    })
 }
 
 fn name_json(c: &Candidate) -> Value {

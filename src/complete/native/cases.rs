@@ -62,8 +62,6 @@ macro_rules! cases {
     };
 }
 
-pub(super) use cases;
-
 mod real_code;
 
 mod classes {

@@ -12,7 +12,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-use crate::base::{CandidateSource, Candidates, Query};
+use crate::base::{CandidateSource, Candidates, NameRole, Query};
 use crate::repo::{Project, Session};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -43,11 +43,15 @@ impl CandidateSource for NativeTool {
     }
 
     fn candidates(&mut self, query: &Query<'_>) -> Candidates {
+        self.candidates_for(query, NameRole::Any)
+    }
+
+    fn candidates_for(&mut self, query: &Query<'_>, role: NameRole) -> Candidates {
         let left = stack::left();
         if left >= OWN_STACK_BYTES_MIN {
             self.session.limit_stack(left - STACK_RESERVE_BYTES);
             let answer =
-                std::panic::catch_unwind(AssertUnwindSafe(|| ask(&mut self.session, query)));
+                std::panic::catch_unwind(AssertUnwindSafe(|| ask(&mut self.session, query, role)));
             let is_done = answer.is_err() || !self.session.ran_out_of_stack();
             self.session.limit_stack(usize::MAX);
             if is_done {
@@ -59,7 +63,7 @@ impl CandidateSource for NativeTool {
             let worker = std::thread::Builder::new()
                 .name("complete".to_owned())
                 .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, || ask(session, query));
+                .spawn_scoped(scope, || ask(session, query, role));
             worker.map(std::thread::ScopedJoinHandle::join)
         });
         match answer {
@@ -69,8 +73,8 @@ impl CandidateSource for NativeTool {
     }
 }
 
-fn ask(session: &mut Session, query: &Query<'_>) -> Candidates {
-    session.names_at(query.path, query.text, query.offset, Some(query.deadline))
+fn ask(session: &mut Session, query: &Query<'_>, role: NameRole) -> Candidates {
+    session.names_for(role, query.path, query.text, query.offset, Some(query.deadline))
 }
 
 impl NativeTool {

@@ -1,12 +1,16 @@
 //! Cases: small projects with a cursor, and what must and must not be offered there.
 
 use super::NativeTool;
-use crate::base::{Answer, CandidateKind, CandidateSource, Candidates, Query};
+use crate::base::{Answer, CandidateKind, CandidateSource, Candidates, NameRole, Query};
 use crate::repo::{Project, ProjectConfig, PythonChoice};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(super) fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
+    ask_for(files, main, NameRole::Any)
+}
+
+fn ask_for(files: &[(String, Vec<u8>)], main: &str, role: NameRole) -> Candidates {
     let dir = tempfile::tempdir().unwrap();
     let mut text = String::new();
     let mut offset = 0;
@@ -29,12 +33,55 @@ pub(super) fn ask(files: &[(String, Vec<u8>)], main: &str) -> Candidates {
     let (project, _) = Project::open(config).unwrap();
     let mut tool = NativeTool::new(Arc::new(project));
     let path = dir.path().join(main);
-    tool.candidates(&Query {
-        path: &path,
-        text: &text,
-        offset,
-        deadline: Instant::now() + Duration::from_secs(20),
-    })
+    let deadline = Instant::now() + Duration::from_secs(20);
+    tool.candidates_for(&Query { path: &path, text: &text, offset, deadline }, role)
+}
+
+/// What is answered at `█` for a name with a role: how sure, and the names.
+fn role(text: &str, role: NameRole) -> (Answer, Vec<String>) {
+    let found = ask_for(&[("main.py".to_owned(), text.as_bytes().to_vec())], "main.py", role);
+    (found.answer, found.names.iter().map(|c| c.name.to_string()).collect())
+}
+
+#[test]
+fn keyword_arguments_are_closed_when_the_signature_says_all_of_them() {
+    let closed = |text: &str, names: &[&str]| {
+        let (answer, found) = role(text, NameRole::Argument);
+        assert_eq!(answer, Answer::Closed, "{text}: {found:?}");
+        assert_eq!(found, names, "{text}");
+    };
+    closed("def f(a, b=1, *, c): ...\nf(1, █", &["b", "c"]);
+    closed("def f(a, b=1): ...\nf(b=2, █", &["a"]);
+    closed("class C:\n    def m(self, width, height): ...\nC().m(█", &["height", "width"]);
+    closed("class C:\n    def __init__(self, width): ...\nC(█", &["width"]);
+    for (text, answer) in [
+        ("def f(a, **k): ...\nf(█", Answer::Open),
+        ("import functools\n@functools.wraps(g)\ndef f(a): ...\nf(█", Answer::Unknown),
+        ("f(█", Answer::Unknown),
+        ("def f(a, /): ...\nf(█", Answer::Unknown),
+        ("def f(a): ...\nx = █", Answer::Unknown),
+    ] {
+        let (found, names) = role(text, NameRole::Argument);
+        assert!(found == answer || found != Answer::Closed, "{text}: {found:?} {names:?}");
+        assert_ne!(found, Answer::Closed, "{text}: {names:?}");
+    }
+}
+
+#[test]
+fn variables_that_are_read_are_closed_unless_others_may_be_bound() {
+    let text = "import os\nLIMIT = 3\ndef f(size):\n    for x in size:\n        if x > █\n        late = x\n";
+    let (answer, names) = role(text, NameRole::Read);
+    assert_eq!(answer, Answer::Closed);
+    for name in ["os", "LIMIT", "f", "size", "x", "len", "__name__", "__class__", "ValueError"] {
+        assert!(names.iter().any(|n| n == name), "{name} is in scope: {names:?}");
+    }
+    assert!(!names.iter().any(|n| n == "nowhere"));
+    for text in
+        ["from nowhere import *\nx = 1 + █", "try:\n    x = 1 + █\nexcept NameError:\n    pass\n"]
+    {
+        assert_ne!(role(text, NameRole::Read).0, Answer::Closed, "{text}");
+    }
+    assert_eq!(role("x = 1 + █", NameRole::Any).0, Answer::Open);
 }
 
 pub(super) fn offers(found: &Candidates, name: &str) -> bool {

@@ -205,7 +205,7 @@ fn grammar_and_monitor(regex: &str) -> Both {
     let store = Arc::new(NameStore::new(Arc::new(TokenTrie::new(vocabulary.clone()))));
     let compiler = GrammarCompiler::new(Arc::new(vocabulary)).expect("a vocabulary with an end");
     let grammar = compiler.compile(&GrammarSource::Regex(regex.into())).expect("a grammar");
-    let levels = MonitorLevels { members: true, ..MonitorLevels::default() };
+    let levels = MonitorLevels::MEMBERS;
     let monitor = Monitor::new(store, levels, b"");
     Both::new(Box::new(grammar), Box::new(monitor))
 }

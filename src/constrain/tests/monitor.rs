@@ -134,7 +134,7 @@ impl Run {
             by_id[id.index()] = bytes;
         }
         let vocabulary = Vocabulary::new(by_id, &[]).expect("a small vocabulary");
-        let levels = MonitorLevels { members: true, ..MonitorLevels::default() };
+        let levels = MonitorLevels::MEMBERS;
         let store = Arc::new(NameStore::new(Arc::new(TokenTrie::new(vocabulary))));
         Self { monitor: Monitor::new(store, levels, prefix), tokens, answer }
     }

@@ -396,6 +396,10 @@ impl Backend for CudaBackend {
         self.queue.read(at, bytemuck::cast_slice_mut(out))
     }
 
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        self.queue.idle_driver()?.wait()
+    }
+
     fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError> {
         let matrix = &self.matrices[table.0 as usize];
         let inside = ids.iter().all(|&id| (id as usize) < matrix.rows);

@@ -90,6 +90,9 @@ pub(in crate::device) trait Driver: Send {
     fn upload(&mut self, to: DevicePtr, bytes: &[u8]) -> Result<(), DeviceError>;
     fn download(&mut self, from: DevicePtr, out: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Return when everything before has finished.
+    fn wait(&mut self) -> Result<(), DeviceError>;
+
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError>;
     /// Keep launches for [`Driver::replay`], without running them.
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError>;

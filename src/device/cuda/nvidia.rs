@@ -111,7 +111,7 @@ impl NvidiaDriver {
         unsafe { result::ctx::set_current(self.context) }
     }
 
-    fn wait(&self) -> Result<(), DriverError> {
+    fn synchronise(&self) -> Result<(), DriverError> {
         // SAFETY: the stream is this driver's.
         unsafe { result::stream::synchronize(self.stream) }
     }
@@ -165,7 +165,7 @@ impl NvidiaDriver {
         }
         for (i, chunk) in bytes.chunks(PINNED_BYTES).enumerate() {
             if i % 2 == 0 {
-                self.wait()?; // both halves have been read
+                self.synchronise()?; // both halves have been read
             }
             let pinned = self.pinned.as_mut().expect("made above");
             let half = pinned.halves[pinned.next];
@@ -178,7 +178,7 @@ impl NvidiaDriver {
             // SAFETY: the destination is the backend's; the source stays until the next wait.
             unsafe { result::memcpy_htod_async(to.at(i * PINNED_BYTES).0, staged, self.stream) }?;
         }
-        self.wait()
+        self.synchronise()
     }
 }
 
@@ -186,7 +186,7 @@ impl Drop for NvidiaDriver {
     fn drop(&mut self) {
         // A lost device fails every call here; there is nothing left to do about it then.
         let _ = self.bind();
-        let _ = self.wait();
+        let _ = self.synchronise();
         // SAFETY: each handle is this driver's and destroyed once. The memory goes with the context's last user or was
         // freed by the backend.
         unsafe {
@@ -250,7 +250,7 @@ impl Driver for NvidiaDriver {
 
     fn release(&mut self, at: DevicePtr) {
         let _ = self.bind();
-        let _ = self.wait();
+        let _ = self.synchronise();
         // SAFETY: allocated above, released once, and nothing runs any more.
         let _ = unsafe { result::free_sync(at.0) };
     }
@@ -279,7 +279,11 @@ impl Driver for NvidiaDriver {
             // SAFETY: memory of the backend; `out` is not touched before the wait below.
             unsafe { result::memcpy_dtoh_async(out, from.0, self.stream) }.map_err(lost)?;
         }
-        self.wait().map_err(lost)
+        self.synchronise().map_err(lost)
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        self.bind().and_then(|()| self.synchronise()).map_err(lost)
     }
 
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
@@ -311,7 +315,7 @@ impl Driver for NvidiaDriver {
 
     fn forget(&mut self, graph: GraphId) {
         let _ = self.bind();
-        let _ = self.wait();
+        let _ = self.synchronise();
         if let Some(exec) = self.graphs[graph.0 as usize].take() {
             // SAFETY: taken out of the list, so destroyed once.
             let _ = unsafe { result::graph::exec_destroy(exec) };

@@ -42,6 +42,8 @@ pub(super) struct Inspection<'w, 's> {
     pub(super) stored: Arc<FxHashSet<Name>>,
     /// Values of receivers that were asked for already.
     pub(super) values: FxHashMap<ExprId, TySet>,
+    /// The list that was asked for last: many findings in a row are about one class.
+    pub(super) last_members: Option<(TySet, Option<ClassKey>, Arc<Members>)>,
     /// `from __future__ import annotations`
     pub(super) postpones_annotations: bool,
     /// The interpreter's packages are known, so that a module that is not found is not there.
@@ -63,6 +65,7 @@ impl<'w, 's> Inspection<'w, 's> {
             builtins: shared.builtins.clone(),
             stored: shared.stored.clone(),
             values: FxHashMap::default(),
+            last_members: None,
             postpones_annotations: file.is_stub || postpones_annotations(&file),
             knows_packages: world.library().knows_packages(),
             file,
@@ -115,6 +118,19 @@ impl<'w, 's> Inspection<'w, 's> {
         value.items.retain(|t| *t != Ty::None);
         let plain = |t: &Ty| !matches!(t, Ty::Var(_) | Ty::Form(_) | Ty::Alias(_));
         (!value.items.is_empty() && value.items.iter().all(plain)).then_some(value)
+    }
+
+    /// What may follow the dot on a value, seen from inside a class.
+    pub(super) fn members(&mut self, of: &TySet, inside: Option<ClassKey>) -> Arc<Members> {
+        if let Some((known, from, members)) = &self.last_members
+            && known == of
+            && *from == inside
+        {
+            return members.clone();
+        }
+        let members = Arc::new(self.world.members(of, inside));
+        self.last_members = Some((of.clone(), inside, members.clone()));
+        members
     }
 
     /// The class whose body or methods a scope is in.

@@ -64,7 +64,7 @@ impl Inspection<'_, '_> {
             return;
         }
         let inside = self.class_around(env.scope);
-        let members = world.members(&receiver, inside);
+        let members = self.members(&receiver, inside);
         let is_open = members.open.is_some() && !self.is_listed(&receiver.items[0], name);
         if is_open || members.names.contains_key(&name) {
             return;

@@ -379,19 +379,15 @@ impl World<'_> {
             return None;
         }
         let mut out: Option<TySet> = None;
-        for site in self.sites_of(class).iter().filter(|s| s.name == name) {
-            let file = self.file(site.file);
-            let Some(store) = file.scopes.outside_stores().get(site.index as usize) else {
-                continue;
-            };
+        self.each_store(class, &|n| n == name, &mut |file, store, is_certain| {
             let env = Env::new(file.clone(), store.scope);
             let mut found = self.closed_over_vars(&self.store_value(&env, store));
-            found.unknown |= site.class.is_none();
+            found.unknown |= !is_certain;
             match &mut out {
                 Some(known) => known.join(found),
                 None => out = Some(found),
             }
-        }
+        });
         out
     }
 

@@ -39,6 +39,18 @@ impl CallArgs {
     }
 }
 
+/// Arguments matched with parameters so far.
+struct Matched {
+    by: Bindings,
+    /// They surely fit.
+    certain: bool,
+    filled: SmallVec<[bool; 8]>,
+}
+
+fn is_plain(p: &Param) -> bool {
+    matches!(p.kind, ParamKind::Normal | ParamKind::PositionalOnly)
+}
+
 impl World<'_> {
     pub(super) fn call_args(&self, env: &Env, args: Run) -> CallArgs {
         let mut out = CallArgs::default();
@@ -266,93 +278,109 @@ impl World<'_> {
         receiver: Option<&Ty>,
         args: &CallArgs,
     ) -> Option<(Bindings, bool)> {
-        let ast = &file.ast;
-        let node = ast.function(func);
+        let node = file.ast.function(func);
         let scope = file.scopes.of_function(func);
         let env = Env::new(file.clone(), scope);
-        let params = ast.params(node.params);
-        let mut by = Bindings::default();
-        let mut certain = true;
-        let mut next = 0;
+        let params = file.ast.params(node.params);
+        let mut fit = Matched {
+            by: Bindings::default(),
+            certain: true,
+            filled: SmallVec::from_elem(false, params.len()),
+        };
+        let mut first = 0;
         if let Some(receiver) = receiver {
-            if let Some(first) = params.first()
-                && matches!(first.kind, ParamKind::Normal | ParamKind::PositionalOnly)
-            {
-                if let Some(annotation) = first.annotation.some() {
+            if let Some(this) = params.first().filter(|p| is_plain(p)) {
+                if let Some(annotation) = this.annotation.some() {
                     let declared = self.annotation(&env, annotation);
                     let given = TySet::one(receiver.clone());
-                    self.unify(&declared, &given, &mut by, 0);
-                    if !self.accepts(&declared, &given, &mut certain) {
+                    self.unify(&declared, &given, &mut fit.by, 0);
+                    if !self.accepts(&declared, &given, &mut fit.certain) {
                         return None;
                     }
                 }
-                next = 1;
+                fit.filled[0] = true;
+                first = 1;
             }
-            self.receiver_bindings(file, func, receiver, &mut by);
+            self.receiver_bindings(file, func, receiver, &mut fit.by);
         }
-        let is_plain = |p: &Param| matches!(p.kind, ParamKind::Normal | ParamKind::PositionalOnly);
-        let mut filled: SmallVec<[bool; 8]> = SmallVec::from_elem(false, params.len());
-        filled[..next].fill(true);
-        let mut at = next;
-        for (i, given) in args.positional.iter().enumerate() {
+        let matched = self.bind_positional(&env, params, first, args, &mut fit)
+            && self.bind_keywords(&env, params, args, &mut fit)
+            && self.bind_defaults(&env, params, args, &mut fit);
+        matched.then_some((fit.by, fit.certain && !args.has_star))
+    }
+
+    fn bind_positional(
+        &self,
+        env: &Env,
+        params: &[Param],
+        first: usize,
+        args: &CallArgs,
+        fit: &mut Matched,
+    ) -> bool {
+        let mut at = first;
+        args.positional.iter().enumerate().all(|(i, given)| {
             let literal = args.literals.get(i).and_then(Option::as_ref);
             match params.get(at) {
                 Some(p) if is_plain(p) => {
-                    filled[at] = true;
-                    if !self.takes_literal(&env, p, literal, given, &mut certain)
-                        || !self.bind_param(&env, p, given, &mut by, &mut certain)
-                    {
-                        return None;
-                    }
+                    fit.filled[at] = true;
                     at += 1;
+                    self.bind_param(env, p, literal, given, fit)
                 }
                 _ => match params.iter().find(|p| p.kind == ParamKind::VarArgs) {
-                    Some(p) => {
-                        if !self.bind_param(&env, p, given, &mut by, &mut certain) {
-                            return None;
-                        }
-                    }
-                    None if args.has_star => {}
-                    None => return None,
+                    Some(p) => self.bind_param(env, p, None, given, fit),
+                    None => args.has_star,
                 },
             }
-        }
-        for (i, (name, given)) in args.keywords.iter().enumerate() {
+        })
+    }
+
+    fn bind_keywords(
+        &self,
+        env: &Env,
+        params: &[Param],
+        args: &CallArgs,
+        fit: &mut Matched,
+    ) -> bool {
+        args.keywords.iter().enumerate().all(|(i, (name, given))| {
             let literal = args.keyword_literals.get(i).and_then(Option::as_ref);
             let found = params.iter().position(|p| {
                 p.name == *name && matches!(p.kind, ParamKind::Normal | ParamKind::KeywordOnly)
             });
             match found {
                 Some(i) => {
-                    filled[i] = true;
-                    let p = &params[i];
-                    if !self.takes_literal(&env, p, literal, given, &mut certain)
-                        || !self.bind_param(&env, p, given, &mut by, &mut certain)
-                    {
-                        return None;
-                    }
+                    fit.filled[i] = true;
+                    self.bind_param(env, &params[i], literal, given, fit)
                 }
-                None if params.iter().any(|p| p.kind == ParamKind::VarKeywords) => {}
-                None => return None,
+                None => params.iter().any(|p| p.kind == ParamKind::VarKeywords),
             }
-        }
+        })
+    }
+
+    /// Parameters that nothing was passed for.
+    fn bind_defaults(
+        &self,
+        env: &Env,
+        params: &[Param],
+        args: &CallArgs,
+        fit: &mut Matched,
+    ) -> bool {
         for (i, p) in params.iter().enumerate() {
             let required = p.default == ExprId::NONE
                 && !matches!(p.kind, ParamKind::VarArgs | ParamKind::VarKeywords);
-            if required && !filled[i] && !args.has_star {
-                return None;
+            if required && !fit.filled[i] && !args.has_star {
+                return false;
             }
-            if !filled[i]
+            if !fit.filled[i]
                 && let Some(default) = p.default.some()
-                && !file.is_stub
+                && !env.file.is_stub
             {
                 // A default fills the parameter's own variable.
-                let parent = file.scopes.scope(scope).parent.unwrap_or(ScopeId::MODULE);
+                let parent = env.file.scopes.scope(env.scope).parent.unwrap_or(ScopeId::MODULE);
                 let value = self.expr(&env.in_scope(parent), default);
-                by.widen(Var { file: file.id, pos: p.start, name: p.name }, value);
+                fit.by.widen(Var { file: env.file.id, pos: p.start, name: p.name }, value);
             }
         }
-        Some((by, certain && !args.has_star))
+        true
     }
 
     /// May this be passed for a parameter declared by literals? Others take anything here.
@@ -378,22 +406,26 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn bind_param(
+    fn bind_param(
         &self,
         env: &Env,
         p: &Param,
+        literal: Option<&Literal>,
         given: &TySet,
-        by: &mut Bindings,
-        certain: &mut bool,
+        fit: &mut Matched,
     ) -> bool {
+        if !self.takes_literal(env, p, literal, given, &mut fit.certain) {
+            return false;
+        }
         match p.annotation.some() {
             Some(annotation) => {
                 let declared = self.annotation(env, annotation);
-                self.unify(&declared, given, by, 0);
-                self.accepts(&declared, given, certain)
+                self.unify(&declared, given, &mut fit.by, 0);
+                self.accepts(&declared, given, &mut fit.certain)
             }
             None => {
-                by.widen(Var { file: env.file.id, pos: p.start, name: p.name }, given.clone());
+                let var = Var { file: env.file.id, pos: p.start, name: p.name };
+                fit.by.widen(var, given.clone());
                 true
             }
         }

@@ -27,15 +27,15 @@ impl World<'_> {
         let key = Key::Evidence(file.id, p.start);
         self.memo(key, || {
             let mut out = TySet::unknown();
-            out.join(self.from_docstring(file, func, p.name));
-            out.join(self.from_calls(file, func, param));
+            out.join(self.documented(file, func, p.name));
+            out.join(self.called_with(file, func, param));
             // What a caller passes on from a parameter of its own is not followed.
             out.items.retain(|t| !t.has_vars());
             out
         })
     }
 
-    fn from_docstring(&self, file: &Arc<File>, func: FuncId, name: Name) -> TySet {
+    fn documented(&self, file: &Arc<File>, func: FuncId, name: Name) -> TySet {
         let node = file.ast.function(func);
         let Some(doc) = node.docstring else {
             return TySet::empty();
@@ -63,7 +63,7 @@ impl World<'_> {
         out
     }
 
-    fn from_calls(&self, file: &Arc<File>, func: FuncId, param: u32) -> TySet {
+    fn called_with(&self, file: &Arc<File>, func: FuncId, param: u32) -> TySet {
         let node = file.ast.function(func);
         let scope = file.scopes.of_function(func);
         let class = self.method_class(file, scope);

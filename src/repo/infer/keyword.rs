@@ -3,6 +3,7 @@
 //! # Place
 //! Read by completion inside the parentheses of a call.
 
+use super::certain::Constructor;
 use super::ty::Ty;
 use super::world::{Env, World};
 use crate::base::Origin;
@@ -29,6 +30,29 @@ impl World<'_> {
         let used = |n: Name| args.iter().any(|a| a.kind == ArgKind::Keyword(n));
         out.retain(|(n, _)| !used(*n));
         out
+    }
+
+    /// Whether a call surely runs one function whose keyword arguments are all named in its signature.
+    pub(crate) fn takes_only_named(&self, env: &Env, func: ExprId) -> bool {
+        if func == ExprId::NONE {
+            return false;
+        }
+        let callee = self.expr(env, func);
+        let [ty] = &callee.items[..] else {
+            return false;
+        };
+        let callee = match ty {
+            _ if callee.unknown => None,
+            Ty::Class { class, .. } => match self.certain_constructor(*class) {
+                Some(Constructor::Function(callee)) => Some(callee),
+                Some(Constructor::Plain) | None => None,
+            },
+            ty => self.certain_callee(ty),
+        };
+        callee.is_some_and(|callee| {
+            let params = callee.file.ast.function(callee.func).params;
+            callee.file.ast.params(params).iter().all(|p| p.kind != ParamKind::VarKeywords)
+        })
     }
 
     pub(super) fn keyword_names_of(

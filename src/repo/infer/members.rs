@@ -90,25 +90,7 @@ impl World<'_> {
             }
             Ty::Class { class, .. } => self.class_members(*class, inside, out),
             Ty::Module(id) => self.module_members(*id, out),
-            Ty::Super { after, of, .. } => {
-                let mro = self.mro(*of);
-                let at = mro.entries.iter().position(|e| e.class == *after).map_or(0, |i| i + 1);
-                for entry in mro.entries.iter().skip(at) {
-                    self.own_members(entry.class, inside, true, out);
-                }
-                if let Some(open) = &mro.open {
-                    out.set_open(|| open.clone());
-                }
-                // The next class may be another one in a subclass that has more bases; a class without
-                // bases that calls `super()` is made for that.
-                let is_mixed = |sub: &ClassKey| {
-                    let sub = self.mro(*sub);
-                    sub.open.is_some() || sub.entries.len() > mro.entries.len() + 1
-                };
-                if self.is_root(*after) || self.subclasses(*after).iter().any(is_mixed) {
-                    out.set_open(|| Arc::from("super() in a class that may be mixed with others"));
-                }
-            }
+            Ty::Super { after, of, .. } => self.super_members(*after, *of, inside, out),
             Ty::Var(var) => {
                 let bound = self.var_bound(*var);
                 if bound.unknown || bound.items.is_empty() || bound.has_vars() {
@@ -147,6 +129,32 @@ impl World<'_> {
         }
     }
 
+    fn super_members(
+        &self,
+        after: ClassKey,
+        of: ClassKey,
+        inside: Option<ClassKey>,
+        out: &mut Members,
+    ) {
+        let mro = self.mro(of);
+        let at = mro.entries.iter().position(|e| e.class == after).map_or(0, |i| i + 1);
+        for entry in mro.entries.iter().skip(at) {
+            self.own_members(entry.class, inside, true, out);
+        }
+        if let Some(open) = &mro.open {
+            out.set_open(|| open.clone());
+        }
+        // The next class may be another one in a subclass that has more bases; a class without bases
+        // that calls `super()` is made for that.
+        let is_mixed = |sub: &ClassKey| {
+            let sub = self.mro(*sub);
+            sub.open.is_some() || sub.entries.len() > mro.entries.len() + 1
+        };
+        if self.is_root(after) || self.subclasses(after).iter().any(is_mixed) {
+            out.set_open(|| Arc::from("super() in a class that may be mixed with others"));
+        }
+    }
+
     fn instance_members(
         &self,
         class: ClassKey,
@@ -178,13 +186,13 @@ impl World<'_> {
         if class.file.is_library() {
             return;
         }
-        for site in self.sites_of(class).iter() {
-            let file = self.file(site.file);
-            let pos = file.scopes.outside_stores().get(site.index as usize).map_or(0, |s| s.pos);
-            out.add(
-                site.name,
-                Member { kind: MemberKind::Attribute, site: Some((site.file, pos)) },
-            );
+        let mut found: Vec<(Name, FileId, u32)> = Vec::new();
+        let is_new = |name: Name| !out.names.contains_key(&name);
+        self.each_store(class, &is_new, &mut |file, store, _| {
+            found.push((store.name, file.id, store.pos));
+        });
+        for (name, file, pos) in found {
+            out.add(name, Member { kind: MemberKind::Attribute, site: Some((file, pos)) });
         }
     }
 

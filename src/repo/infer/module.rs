@@ -257,19 +257,8 @@ impl World<'_> {
                 let ExprKind::Name(module) = ast.kind(value) else {
                     return false;
                 };
-                let Some(id) = self.module_named(file, module) else {
-                    return false;
-                };
-                let (Some(other), _) = self.module_files(id) else {
-                    return false;
-                };
-                match self.all_names(&other, depth + 1) {
-                    Some(more) => {
-                        names.extend(more.names.iter().copied());
-                        more.complete
-                    }
-                    None => false,
-                }
+                let other = self.module_named(file, module);
+                self.add_all_of(other.and_then(|id| self.module_files(id).0), depth, names)
             }
             ExprKind::Call { func, args } => {
                 let is_conversion =
@@ -290,19 +279,29 @@ impl World<'_> {
                             .absolute(from.level, from.module)
                             .and_then(|m| self.resolve_module(m))
                             .and_then(|id| self.module_files(id).0);
-                        match other.and_then(|o| self.all_names(&o, depth + 1)) {
-                            Some(more) => {
-                                names.extend(more.names.iter().copied());
-                                more.complete
-                            }
-                            None => false,
-                        }
+                        self.add_all_of(other, depth, names)
                     }
                     _ => self.add_all_names(file, binding, depth + 1, names),
                 },
                 _ => false,
             },
             _ => false,
+        }
+    }
+
+    /// All names of another file's `__all__`.
+    fn add_all_of(
+        &self,
+        other: Option<Arc<File>>,
+        depth: u32,
+        names: &mut FxHashSet<Name>,
+    ) -> bool {
+        match other.and_then(|o| self.all_names(&o, depth + 1)) {
+            Some(more) => {
+                names.extend(more.names.iter().copied());
+                more.complete
+            }
+            None => false,
         }
     }
 

@@ -8,29 +8,25 @@ use super::ty::{ClassKey, Ty};
 use super::world::{Env, Tier, World};
 use crate::repo::file::{File, FileId};
 use crate::repo::name::Name;
-use crate::repo::scope::{BindKind, ScopeId};
+use crate::repo::scope::{AttrStore, BindKind, ScopeId};
 use crate::repo::syntax::*;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// A store `receiver.name = value` in some file, on a receiver of a known class.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Site {
-    /// None when the receiver's class is not known: it may be any.
-    pub(super) class: Option<ClassKey>,
-    pub(super) file: FileId,
-    /// Index into [`crate::repo::scope::Scopes::outside_stores`].
-    pub(super) index: u32,
-    pub(super) name: Name,
-}
+/// The classes that the receiver of a store may be of; none stands for any class.
+pub(crate) type Receivers = Arc<[Option<ClassKey>]>;
+
+/// A store outside the methods of classes: file and index into
+/// [`crate::repo::scope::Scopes::outside_stores`].
+pub(crate) type StoreKey = (FileId, u32);
 
 /// Subclasses of one class that are looked at.
 const SUBCLASSES_MAX: usize = 200;
 
 #[derive(Default)]
 pub(super) struct Relations {
-    /// Files whose stores are being looked at.
-    busy: std::cell::RefCell<FxHashSet<FileId>>,
+    /// Stores whose receivers are being looked at.
+    busy: std::cell::RefCell<FxHashSet<StoreKey>>,
 }
 
 impl World<'_> {
@@ -89,64 +85,85 @@ impl World<'_> {
         found
     }
 
-    /// Attributes set on instances of a class, or of its bases, from outside: in the class's own module
-    /// and in modules that import it.
-    pub(super) fn sites_of(&self, class: ClassKey) -> Arc<[Site]> {
-        self.rest_on(Tier::Project);
-        if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).sites_of.get(&class) {
-            return known.clone();
-        }
+    /// Visit the stores `receiver.name = value` with a wanted name whose receiver may be an instance of
+    /// a class or of its bases: in the class's own module, in modules that import it or its package, and
+    /// in the function being written. The flag says that the receiver's class is known.
+    pub(super) fn each_store(
+        &self,
+        class: ClassKey,
+        wanted: &dyn Fn(Name) -> bool,
+        visit: &mut dyn FnMut(&Arc<File>, &AttrStore, bool),
+    ) {
         let mro = self.mro(class);
-        let mut out = Vec::new();
-        let mut seen: FxHashSet<FileId> = FxHashSet::default();
-        let mut is_final = true;
-        for entry in mro.entries.iter().filter(|e| !e.class.file.is_library()) {
-            let module = self.file(entry.class.file).module_name;
-            for file in self.project_files() {
-                if file.scopes.outside_stores().is_empty()
-                    || seen.contains(&file.id)
-                    || !(file.id == entry.class.file || imports_part_of(&file, module))
-                {
+        for &id in self.files_with_stores(class).iter() {
+            let file = self.file(id);
+            for (index, store) in file.scopes.outside_stores().iter().enumerate() {
+                if !wanted(store.name) || !self.step() {
                     continue;
                 }
-                seen.insert(file.id);
-                is_final &= !self.relations.busy.borrow().contains(&file.id);
-                let sites = self.sites_in(&file);
-                let fits = |s: &&Site| match s.class {
-                    Some(class) => mro.entries.iter().any(|e| e.class == class),
+                let receivers = self.receivers(&file, index as u32);
+                let is_ours = |c: &Option<ClassKey>| match c {
+                    Some(class) => mro.entries.iter().any(|e| e.class == *class),
                     None => true,
                 };
-                out.extend(sites.iter().filter(fits));
+                if let Some(receiver) = receivers.iter().find(|c| is_ours(c)) {
+                    visit(&file, store, receiver.is_some());
+                }
             }
         }
-        let out: Arc<[Site]> = out.into();
-        if is_final && !self.truncated.get() {
-            self.tiers.borrow_mut().at(Tier::Project).sites_of.insert(class, out.clone());
-        }
-        out
     }
 
-    fn sites_in(&self, file: &Arc<File>) -> Arc<[Site]> {
+    /// Files that may set attributes on instances of a class.
+    fn files_with_stores(&self, class: ClassKey) -> Arc<[FileId]> {
+        self.rest_on(Tier::Project);
+        let known = self.tiers.borrow_mut().at(Tier::Project).store_files.get(&class).cloned();
+        let files = known.unwrap_or_else(|| {
+            let mro = self.mro(class);
+            let own = mro.entries.iter().filter(|e| !e.class.file.is_library());
+            let modules: Vec<(FileId, Name)> =
+                own.map(|e| (e.class.file, self.file(e.class.file).module_name)).collect();
+            let reaches = |file: &Arc<File>| {
+                !file.scopes.outside_stores().is_empty()
+                    && modules.iter().any(|(id, m)| file.id == *id || imports_part_of(file, *m))
+            };
+            let found: Arc<[FileId]> = self.project_files().filter(reaches).map(|f| f.id).collect();
+            if !self.truncated.get() {
+                let mut tiers = self.tiers.borrow_mut();
+                tiers.at(Tier::Project).store_files.insert(class, found.clone());
+            }
+            found
+        });
+        match &self.fragment {
+            Some(written) if !written.file.scopes.outside_stores().is_empty() => {
+                files.iter().copied().chain([FileId::FRAGMENT]).collect()
+            }
+            _ => files,
+        }
+    }
+
+    fn receivers(&self, file: &Arc<File>, index: u32) -> Receivers {
         match &self.overlay {
-            Some(overlay) if overlay.id != file.id => self.plain_sites(file, overlay),
-            _ => self.find_sites(file),
+            Some(overlay) if overlay.id != file.id && file.id != FileId::FRAGMENT => {
+                self.plain_receivers(file, index, overlay)
+            }
+            _ => self.find_receivers(file, index),
         }
     }
 
-    /// The stores of a file that is not being written, as they are without what is: found once for
+    /// The receivers in a file that is not being written, as they are without what is: found once for
     /// all the functions that are written.
-    fn plain_sites(&self, file: &Arc<File>, overlay: &File) -> Arc<[Site]> {
-        let known = self.plain.borrow_mut().at(Tier::Project).sites.get(&file.id).cloned();
-        let sites = known.unwrap_or_else(|| self.in_plain_world(|world| world.find_sites(file)));
-        let names_overlay = |s: &Site| s.class.is_some_and(|c| c.file == overlay.id);
-        if !sites.iter().any(names_overlay) {
-            return sites;
+    fn plain_receivers(&self, file: &Arc<File>, index: u32, overlay: &File) -> Receivers {
+        let key = (file.id, index);
+        let known = self.plain.borrow_mut().at(Tier::Project).receivers.get(&key).cloned();
+        let found =
+            known.unwrap_or_else(|| self.in_plain_world(|world| world.find_receivers(file, index)));
+        let names_overlay = |c: &Option<ClassKey>| c.is_some_and(|c| c.file == overlay.id);
+        if !found.iter().any(names_overlay) {
+            return found;
         }
-        let moved = sites.iter().filter_map(|site| match site.class {
-            Some(class) if class.file == overlay.id => {
-                Some(Site { class: Some(self.in_overlay(class, overlay)?), ..*site })
-            }
-            _ => Some(*site),
+        let moved = found.iter().filter_map(|class| match class {
+            Some(class) if class.file == overlay.id => self.in_overlay(*class, overlay).map(Some),
+            _ => Some(*class),
         });
         moved.collect()
     }
@@ -164,40 +181,33 @@ impl World<'_> {
         Some(ClassKey::new(overlay.id, ClassId(at)))
     }
 
-    fn find_sites(&self, file: &Arc<File>) -> Arc<[Site]> {
-        if let Some(known) = self.tiers.borrow_mut().at(Tier::Project).sites.get(&file.id) {
+    fn find_receivers(&self, file: &Arc<File>, index: u32) -> Receivers {
+        let (key, tier) = ((file.id, index), Tier::of(file.id).max(Tier::Project));
+        if let Some(known) = self.tiers.borrow_mut().at(tier).receivers.get(&key) {
             return known.clone();
         }
-        if !self.relations.busy.borrow_mut().insert(file.id) {
+        let Some(store) = file.scopes.outside_stores().get(index as usize) else {
+            return Arc::from([]);
+        };
+        if !self.relations.busy.borrow_mut().insert(key) {
             self.not_final();
             return Arc::from([]);
         }
-        let sites: Arc<[Site]> = self.apart(|| {
-            let mut sites = Vec::new();
-            for (index, store) in file.scopes.outside_stores().iter().enumerate() {
-                if !self.step() {
-                    break;
-                }
-                let env = Env::new(file.clone(), store.scope);
-                let receiver = self.expr(&env, store.receiver);
-                let site =
-                    |class| Site { class, file: file.id, index: index as u32, name: store.name };
-                if receiver.items.iter().all(|t| matches!(t, Ty::Var(_) | Ty::None)) {
-                    sites.push(site(None));
-                }
-                for ty in &receiver.items {
-                    if let Ty::Instance { class, .. } | Ty::Class { class, .. } = ty {
-                        sites.push(site(Some(*class)));
-                    }
-                }
-            }
-            sites.into()
+        let found: Receivers = self.apart(|| {
+            let env = Env::new(file.clone(), store.scope);
+            let receiver = self.expr(&env, store.receiver);
+            let any = receiver.items.iter().all(|t| matches!(t, Ty::Var(_) | Ty::None));
+            let classes = receiver.items.iter().filter_map(|ty| match ty {
+                Ty::Instance { class, .. } | Ty::Class { class, .. } => Some(Some(*class)),
+                _ => None,
+            });
+            classes.chain(any.then_some(None)).collect()
         });
-        self.relations.busy.borrow_mut().remove(&file.id);
+        self.relations.busy.borrow_mut().remove(&key);
         if !self.truncated.get() {
-            self.tiers.borrow_mut().at(Tier::Project).sites.insert(file.id, sites.clone());
+            self.tiers.borrow_mut().at(tier).receivers.insert(key, found.clone());
         }
-        sites
+        found
     }
 
     /// Does some import statement of the project, or of a library file read so far, load a module?

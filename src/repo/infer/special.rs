@@ -7,6 +7,7 @@ use super::annotation::string_value;
 use super::call::CallArgs;
 use super::ty::{ClassKey, Descriptor, Ty, TySet};
 use super::world::{Env, World};
+use crate::repo::file::FileId;
 use crate::repo::name::Name;
 use crate::repo::scope::ScopeKind;
 use crate::repo::syntax::*;
@@ -114,12 +115,7 @@ impl World<'_> {
                     _ => None,
                 }
             }
-            // `object.__new__(C)`, `super().__new__(cls)`
-            Ty::Function { file, func, .. }
-                if file.is_library()
-                    && self.file(*file).module_name == Name::BUILTINS
-                    && self.file(*file).ast.function(*func).name == Name::NEW =>
-            {
+            Ty::Function { file, func, .. } if self.is_object_new(*file, *func) => {
                 let of = given.positional.first()?;
                 let is_class = |t: &Ty| matches!(t, Ty::Class { .. });
                 (!of.items.is_empty() && of.items.iter().all(is_class))
@@ -132,6 +128,12 @@ impl World<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The `__new__` of a built-in type, as in `object.__new__(C)` and `super().__new__(cls)`.
+    fn is_object_new(&self, file: FileId, func: FuncId) -> bool {
+        let owner = self.file(file);
+        owner.module_name == Name::BUILTINS && owner.ast.function(func).name == Name::NEW
     }
 
     pub(super) fn special_function(

@@ -4,7 +4,7 @@
 //! Used by calls, to choose overloads and to fill in results.
 
 use super::call::CallArgs;
-use super::ty::{Bindings, ClassKey, Ty, TySet};
+use super::ty::{Bindings, ClassKey, Ty, TySet, Var};
 use super::world::World;
 use crate::repo::name::Name;
 use crate::repo::scope::BindKind;
@@ -26,89 +26,96 @@ impl World<'_> {
         if depth > 5 || !declared.has_vars() {
             return;
         }
-        let n_vars = declared.items.iter().filter(|t| matches!(t, Ty::Var(_))).count();
         for d in &declared.items {
             match d {
-                Ty::Var(var) => {
-                    // In `T | None` and `T | list[T]` the variable takes what the rest does not.
-                    let mut rest = given.clone();
-                    if declared.items.len() > n_vars {
-                        rest.items.retain(|g| {
-                            !declared.items.iter().any(|o| match (o, &*g) {
-                                (Ty::None, Ty::None) => true,
-                                (Ty::Instance { class: a, .. }, Ty::Instance { class: b, .. }) => {
-                                    self.is_subclass(*b, *a)
-                                }
-                                _ => false,
-                            })
-                        });
-                    }
-                    if !rest.is_empty() {
-                        by.widen(*var, rest);
-                    }
-                }
-                Ty::Instance { class, args: Some(args), .. } => {
-                    for g in &given.items {
-                        if let Some(found) = self.args_as(g, *class) {
-                            for (a, f) in args.iter().zip(found.iter()) {
-                                self.unify(a, f, by, depth + 1);
-                            }
-                        } else if matches!(g, Ty::Instance { .. } | Ty::Class { .. }) {
-                            self.unify_protocol(*class, args, g, by, depth);
-                        }
-                    }
-                }
-                Ty::Alias(inner) => {
-                    // type[T]
-                    for g in &given.items {
-                        if let Ty::Class { class, args } = g {
-                            let instance = TySet::one(Ty::Instance {
-                                class: *class,
-                                args: args.clone(),
-                                exact: false,
-                            });
-                            self.unify(inner, &instance, by, depth + 1);
-                        }
-                    }
-                }
-                Ty::Class { class, args: Some(args) } => {
-                    for g in &given.items {
-                        if let Ty::Class { class: c, args: Some(found) } = g
-                            && c == class
-                        {
-                            for (a, f) in args.iter().zip(found.iter()) {
-                                self.unify(a, f, by, depth + 1);
-                            }
-                        }
-                    }
-                }
-                Ty::Tuple(items) => {
-                    for g in &given.items {
-                        if let Some(found) = self.tuple_items(g) {
-                            for (a, f) in items.iter().zip(found.iter()) {
-                                self.unify(a, f, by, depth + 1);
-                            }
-                        }
-                    }
-                }
-                Ty::Callable(result) => {
-                    let any = CallArgs { has_star: true, ..CallArgs::default() };
-                    for g in &given.items {
-                        if matches!(
-                            g,
-                            Ty::Function { .. }
-                                | Ty::Lambda { .. }
-                                | Ty::Callable(_)
-                                | Ty::Class { .. }
-                                | Ty::Partial(_)
-                        ) {
-                            let found = self.call_type(g, &any);
-                            self.unify(result, &found, by, depth + 1);
-                        }
-                    }
-                }
-                _ => {}
+                Ty::Var(var) => self.unify_var(*var, declared, given, by),
+                _ => self.unify_type(d, given, by, depth),
             }
+        }
+    }
+
+    /// In `T | None` and `T | list[T]` the variable takes what the rest does not.
+    fn unify_var(&self, var: Var, declared: &TySet, given: &TySet, by: &mut Bindings) {
+        let mut rest = given.clone();
+        if !declared.items.iter().all(|t| matches!(t, Ty::Var(_))) {
+            rest.items.retain(|g| {
+                !declared.items.iter().any(|o| match (o, &*g) {
+                    (Ty::None, Ty::None) => true,
+                    (Ty::Instance { class: a, .. }, Ty::Instance { class: b, .. }) => {
+                        self.is_subclass(*b, *a)
+                    }
+                    _ => false,
+                })
+            });
+        }
+        if !rest.is_empty() {
+            by.widen(var, rest);
+        }
+    }
+
+    fn unify_type(&self, declared: &Ty, given: &TySet, by: &mut Bindings, depth: u32) {
+        match declared {
+            Ty::Instance { class, args: Some(args), .. } => {
+                for g in &given.items {
+                    if let Some(found) = self.args_as(g, *class) {
+                        for (a, f) in args.iter().zip(found.iter()) {
+                            self.unify(a, f, by, depth + 1);
+                        }
+                    } else if matches!(g, Ty::Instance { .. } | Ty::Class { .. }) {
+                        self.unify_protocol(*class, args, g, by, depth);
+                    }
+                }
+            }
+            Ty::Alias(inner) => {
+                // type[T]
+                for g in &given.items {
+                    if let Ty::Class { class, args } = g {
+                        let instance = TySet::one(Ty::Instance {
+                            class: *class,
+                            args: args.clone(),
+                            exact: false,
+                        });
+                        self.unify(inner, &instance, by, depth + 1);
+                    }
+                }
+            }
+            Ty::Class { class, args: Some(args) } => {
+                for g in &given.items {
+                    if let Ty::Class { class: c, args: Some(found) } = g
+                        && c == class
+                    {
+                        for (a, f) in args.iter().zip(found.iter()) {
+                            self.unify(a, f, by, depth + 1);
+                        }
+                    }
+                }
+            }
+            Ty::Tuple(items) => {
+                for g in &given.items {
+                    if let Some(found) = self.tuple_items(g) {
+                        for (a, f) in items.iter().zip(found.iter()) {
+                            self.unify(a, f, by, depth + 1);
+                        }
+                    }
+                }
+            }
+            Ty::Callable(result) => {
+                let any = CallArgs { has_star: true, ..CallArgs::default() };
+                for g in &given.items {
+                    if matches!(
+                        g,
+                        Ty::Function { .. }
+                            | Ty::Lambda { .. }
+                            | Ty::Callable(_)
+                            | Ty::Class { .. }
+                            | Ty::Partial(_)
+                    ) {
+                        let found = self.call_type(g, &any);
+                        self.unify(result, &found, by, depth + 1);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 

@@ -7,7 +7,7 @@ use super::DEPTH_MAX;
 use super::class::{Mro, Own};
 use super::literal::Literals;
 use super::module::AllNames;
-use super::relation::Site;
+use super::relation::{Receivers, StoreKey};
 use super::ty::{ClassKey, Ty, TySet, Var};
 use crate::repo::file::{File, FileId, Module, ModuleId};
 use crate::repo::library::Library;
@@ -73,8 +73,8 @@ pub(crate) struct Caches {
     classes: FxHashMap<(Name, Name), Option<ClassKey>>,
     vars: FxHashMap<ClassKey, Arc<[Var]>>,
     pub(super) subclasses: FxHashMap<ClassKey, Arc<[ClassKey]>>,
-    pub(super) sites: FxHashMap<FileId, Arc<[Site]>>,
-    pub(super) sites_of: FxHashMap<ClassKey, Arc<[Site]>>,
+    pub(super) receivers: FxHashMap<StoreKey, Receivers>,
+    pub(super) store_files: FxHashMap<ClassKey, Arc<[FileId]>>,
     all_names: FxHashMap<FileId, Arc<AllNames>>,
     literals: FxHashMap<(FileId, ExprId), Option<Literals>>,
 }
@@ -89,7 +89,7 @@ pub(super) enum Tier {
 }
 
 impl Tier {
-    fn of(file: FileId) -> Self {
+    pub(super) fn of(file: FileId) -> Self {
         match file {
             FileId::FRAGMENT => Self::Fragment,
             id if id.is_library() => Self::Library,

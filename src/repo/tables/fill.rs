@@ -343,8 +343,7 @@ impl<'c, 's> Filler<'c, 's> {
             let id = module.and_then(|m| world.resolve_module(m));
             id.map_or("unknown", |id| world.module(id).origin.as_str())
         };
-        let mut rows: Vec<(u32, Option<String>, Option<String>, Option<String>, u32, &str)> =
-            Vec::new();
+        let mut rows: Vec<ImportRow> = Vec::new();
         for binding in &file.scopes.bindings {
             let line = file.position(binding.pos).line;
             match binding.kind {
@@ -436,6 +435,9 @@ impl<'c, 's> Filler<'c, 's> {
         Ok(())
     }
 }
+
+/// Line, module, name, alias, level, origin.
+type ImportRow = (u32, Option<String>, Option<String>, Option<String>, u32, &'static str);
 
 struct Reference {
     at: u32,

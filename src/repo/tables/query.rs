@@ -10,9 +10,10 @@
 use super::error::TableError;
 use super::fill::Database;
 use super::schema::{TABLES, summary};
+use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Batch, Connection, ErrorCode};
 use std::time::{Duration, Instant};
 
 /// Virtual machine steps of SQLite between two looks at the clock.
@@ -86,12 +87,16 @@ fn allow(context: AuthContext<'_>) -> Authorization {
 
 fn ask(connection: &Connection, sql: &str, limits: QueryLimits) -> Result<Rows, TableError> {
     let error = |e: rusqlite::Error| explained(&e, limits);
-    let mut statement = connection.prepare(sql).map_err(error)?;
+    let refused = |problem: &str| TableError::NotReading { problem: problem.to_owned() };
+    let mut batch = Batch::new(connection, sql);
+    let mut statement = batch.next().map_err(error)?.ok_or_else(|| refused("it is empty"))?;
     if !statement.readonly() || statement.column_count() == 0 {
-        let problem = "it gives no rows".to_owned();
-        return Err(TableError::NotReading { problem });
+        return Err(refused("it gives no rows"));
     }
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    if !matches!(batch.next(), Ok(None)) {
+        return Err(refused("there is more than one"));
+    }
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut out = Rows { columns, ..Rows::default() };
     let n_columns = out.columns.len();
     let mut rows = statement.query([]).map_err(error)?;
@@ -125,9 +130,6 @@ fn explained(error: &rusqlite::Error, limits: QueryLimits) -> TableError {
     let problem = match error {
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
-        rusqlite::Error::MultipleStatement => {
-            return TableError::NotReading { problem: "there is more than one".to_owned() };
-        }
         other => other.to_string(),
     };
     match error.sqlite_error_code() {

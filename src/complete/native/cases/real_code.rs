@@ -3,7 +3,7 @@
 //! # Place
 //! Test code.
 
-use super::{cases, check};
+use super::check;
 
 const Z: &str = "class Z:\n    def zap(self): ...\n";
 
@@ -93,7 +93,7 @@ mod attributes_from_elsewhere {
         set_on_a_value_of_unknown_class:
             "class G:\n    one = 1\ndef freeze(g):\n    g.frozen = True\ndef f(g: G):\n    return g.█\n", "+one +frozen";
         a_descriptor_that_only_hears_of_stores:
-            "class Reset:\n    def __set__(self, obj, value): ...\nclass G:\n    adj = Reset()\ndef f(g: G):\n    return g.adj.█\n", "open";
+            "class Reset:\n    def __set__(self, obj, value): ...\nclass G:\n    adj = Reset()\ndef f(g: G):\n    return g.adj.█\n", "unknown";
         super_in_a_class_without_bases_is_made_to_be_mixed_in:
             "class Mixin:\n    def draw(self):\n        return super().█\n", "open";
         super_with_a_subclass_of_unknown_bases:
@@ -146,5 +146,17 @@ mod stubs {
             "import lib\ndef f(k: lib.K):\n    return k.█\n#- lib.pyi\nclass K:\n    one: int\n    def __setattr__(self, name: str, value: object) -> None: ...\n#- lib.py\n", "+one open";
         a_package_that_takes_its_module_by_another_name:
             "import pk\npk.path.█\n#- pk/__init__.py\nfrom . import path as _path\npath = _path\n#- pk/path.py\ndef join(): ...\n", "+join";
+    }
+}
+
+mod set_in_the_function {
+    use super::*;
+    cases! {
+        another_instance_of_the_class_whose_constructor_is_being_written:
+            "class Node:\n    def __init__(self, parent: 'Node'):\n        x = parent.█\n    def up(self): ...\n", "+up open";
+        an_attribute_set_in_the_function_being_written:
+            "class C:\n    one = 1\ndef f():\n    c = C()\n    c.extra = 2\n    return c.█\n", "+one +extra";
+        an_attribute_set_on_a_parameter_of_the_function_being_written:
+            "class C:\n    one = 1\ndef f(c: C):\n    c.extra = 2\n    print(c.█", "+one +extra";
     }
 }
