@@ -2,7 +2,7 @@
 //! emulator.
 //!
 //! # Place
-//! Part of `device`. [`CudaBackend`] implements `Backend` over a [`Driver`]: memory, copies and launches. Does not know
+//! Part of `device`. [`CudaBackend`] implements `Backend` over a `Driver`: memory, copies and launches. Does not know
 //! models, tokens or requests.
 //! # Invariants
 //! - One binary starts everywhere: the CUDA driver's library is looked for and opened at run time.
@@ -24,6 +24,7 @@ mod staging;
 
 use crate::device::DeviceError;
 pub use backend::CudaBackend;
+#[cfg(feature = "emu")]
 pub(super) use driver::{DevicePtr, Driver, GraphId, Launch};
 pub use probe::{Gpu, gpus, has_driver};
 use std::path::Path;

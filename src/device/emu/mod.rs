@@ -1,7 +1,7 @@
 //! The CUDA kernels, run on the host for tests.
 //!
 //! # Place
-//! Part of `device`, with the feature `emu` only. [`EmuDriver`] is a `Driver` as the CUDA one is; the backend above it
+//! Part of `device`, with the feature `emu` only. `EmuDriver` is a `Driver` as the CUDA one is; the backend above it
 //! does not know which it has.
 //! # Invariants
 //! - Every access of a kernel to memory is checked; a wrong one ends the launch with an error that names the thread.
