@@ -1,7 +1,8 @@
 # What people and CI type. Everything that is made lies in target/, .venv*/ and .cache/; nothing is made twice.
 #
 #   make demo      from nothing: build, fetch a model, write functions without and with the guide
-#   make test      all tests; make lint: format, lints, documentation
+#   make test      all tests, the CUDA kernels included: compiled with nvcc, run on an emulator; make lint: format, lints
+#   make kernels-all  compile the kernels for every architecture; make emu-asan: emulate them with the address sanitiser
 #   make bench     measure against llama.cpp and check the promised numbers
 #   make bench-checker  the static checker against pylint: false alarms, recall, speed
 #   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
@@ -13,7 +14,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python lint docs bench bench-completion bench-jedi bench-checker \
+.PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker \
     goldens peers fuzz
 
 PYTHON ?= python3
@@ -40,16 +41,26 @@ build:
 test: test-rust test-python
 
 # The development profile keeps assertions and overflow checks; Cargo.toml optimises it enough.
+# nvcc comes with .venv; that it compiles the kernels is part of the test.
 test-rust: .venv/.stamp
-	$(CARGO) test --locked
+	TETHER_KERNELS=nvcc $(CARGO) test --locked --features emu
 
 test-python: .venv/.stamp
 	cd examples/inventory && ../../.venv/bin/python -m unittest --quiet
 	cd examples/inventory && ../../.venv/bin/python -m pylint --errors-only --persistent=no stockroom
 
+kernels-all: .venv/.stamp
+	TETHER_KERNELS=nvcc TETHER_CUDA_ARCHS=all $(CARGO) check --locked --lib
+
+# A folder of its own: the sanitised library must not be mistaken for the plain one.
+emu-asan:
+	TETHER_EMU_FLAGS=-fsanitize=address ASAN_OPTIONS=detect_leaks=0 \
+	    $(CARGO) test --locked --features emu --target-dir target/asan --lib device::emu
+
 lint: .venv/.stamp
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --all-targets --features emu -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 	.venv/bin/ruff check --quiet
 	.venv/bin/ruff format --quiet --check
@@ -101,9 +112,9 @@ goldens: .venv-golden/.stamp
 
 # ---- virtual environments ----
 
-.venv/.stamp: scripts/requirements.txt
+.venv/.stamp: scripts/requirements.txt kernels/requirements.txt
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install $(PIP_FLAGS) -r $<
+	.venv/bin/python -m pip install $(PIP_FLAGS) $(addprefix -r ,$^)
 	touch $@
 
 .venv-eval/.stamp: scripts/eval/requirements.txt

@@ -1,8 +1,8 @@
 //! What `make bench` asks of the library beyond the program's verbs; also an example of its use.
 //!
 //! ```text
-//! measure score MODEL.gguf WINDOWS.json [reference]
-//!     what the model says at every position of given tokens, with the fast or the plain backend
+//! measure score MODEL.gguf WINDOWS.json [reference | cpu | cuda | emu]
+//!     what the model says at every position of given tokens, on the best device or a given one
 //! measure index FOLDER
 //!     how fast a folder of Python is indexed, on one core
 //! ```
@@ -23,14 +23,24 @@ fn main() -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let answer = match args.as_slice() {
         ["score", model, windows] => score(model, windows, DeviceChoice::Auto)?,
-        ["score", model, windows, "reference"] => score(model, windows, DeviceChoice::Reference)?,
+        ["score", model, windows, device] => score(model, windows, device_named(device)?)?,
         ["index", folder] => index(folder)?,
         _ => {
-            bail!("usage: measure score MODEL.gguf WINDOWS.json [reference] | measure index FOLDER")
+            bail!("usage: measure score MODEL.gguf WINDOWS.json [DEVICE] | measure index FOLDER")
         }
     };
     serde_json::to_writer(std::io::stdout().lock(), &answer)?;
     Ok(())
+}
+
+fn device_named(name: &str) -> Result<DeviceChoice> {
+    Ok(match name {
+        "reference" => DeviceChoice::Reference,
+        "cpu" => DeviceChoice::Cpu,
+        "cuda" => DeviceChoice::Cuda,
+        "emu" => DeviceChoice::Emu,
+        other => bail!("no device {other}: reference, cpu, cuda or emu"),
+    })
 }
 
 /// Score the token ids of every window; the last position of a window has no next token.

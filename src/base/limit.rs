@@ -34,6 +34,10 @@ pub const STEP_ROWS_MAX: usize = 512;
 /// Sequences that run in one step.
 pub const STEP_SEQS_MAX: usize = 64;
 
+/// Shapes of steps whose launches a GPU keeps as graphs; the one not used for longest gives way.
+pub const DEVICE_GRAPHS_MAX: usize = 32;
+/// Partial results of attention over splits of the keys, counted in (row, split).
+pub const ATTENTION_PARTIALS_MAX: usize = 4096;
 /// Samples of one request.
 pub const SAMPLES_MAX: usize = 64;
 /// Alternatives reported for one token.

@@ -36,6 +36,10 @@ enum Verb {
     Pull(verb::pull::Args),
     /// List the models that have a manifest, and where they are.
     Models(verb::models::Args),
+    /// List what a model can run on here, and why not on the rest.
+    Devices(verb::devices::Args),
+    /// Make a model of a real one's shape with random weights, for measuring and comparing devices.
+    Synth(verb::synth::Args),
     /// Write text after a prompt.
     Generate(verb::generate::Args),
     /// Write a function body, or go on at a position, guided by the repository.
@@ -73,6 +77,8 @@ pub fn main() -> ExitCode {
     let result = match arguments.verb {
         Verb::Pull(args) => verb::pull::run(&args, &environment),
         Verb::Models(args) => verb::models::run(&args, &environment),
+        Verb::Devices(args) => verb::devices::run(&args),
+        Verb::Synth(args) => verb::synth::run(&args),
         Verb::Generate(args) => verb::generate::run(&args, &environment),
         Verb::Complete(args) => verb::complete::run(&args, &environment),
         Verb::Candidates(args) => verb::candidates::run(&args, &environment),

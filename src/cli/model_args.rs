@@ -5,9 +5,10 @@
 
 use super::bars;
 use super::env::Environment;
+use super::output::message;
 use crate::base::limit;
 use crate::device::KvType;
-use crate::runtime::{DeviceChoice, LoadConfig, Model, ModelFiles};
+use crate::runtime::{DeviceChoice, LoadConfig, MemoryPlan, Model, ModelFiles};
 use std::num::NonZeroUsize;
 
 /// Which model, and how it is run.
@@ -29,14 +30,40 @@ pub(super) struct ModelArgs {
     /// How keys and values are stored.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     kv_type: Kv,
+    /// Share of a GPU's free memory that may be used.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = parse_share)]
+    gpu_memory_fraction: f32,
+}
+
+fn parse_share(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a number above 0 and up to 1 was expected".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Device {
+pub(super) enum Device {
+    /// A GPU where one can be used, else the processor.
     Auto,
+    Cuda,
     Cpu,
+    /// The CUDA kernels on the processor, for tests; in builds with the feature `emu`.
+    Emu,
     /// Plain code in f32 with f64 sums; slow, for comparisons.
     Reference,
+}
+
+impl Device {
+    pub(super) fn choice(self) -> DeviceChoice {
+        match self {
+            Self::Auto => DeviceChoice::Auto,
+            Self::Cuda => DeviceChoice::Cuda,
+            Self::Cpu => DeviceChoice::Cpu,
+            Self::Emu => DeviceChoice::Emu,
+            Self::Reference => DeviceChoice::Reference,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -80,11 +107,7 @@ impl ModelArgs {
     ) -> anyhow::Result<Model> {
         let files = self.files(env)?;
         let config = LoadConfig {
-            device: match self.device {
-                Device::Auto => DeviceChoice::Auto,
-                Device::Cpu => DeviceChoice::Cpu,
-                Device::Reference => DeviceChoice::Reference,
-            },
+            device: self.device.choice(),
             threads: self.threads,
             kv_type: match self.kv_type {
                 Kv::F16 => KvType::F16,
@@ -93,14 +116,20 @@ impl ModelArgs {
             },
             kv_tokens: self.kv_tokens.map(NonZeroUsize::get).or(n_tokens),
             seqs_max,
+            memory_fraction: self.gpu_memory_fraction,
         };
         let bar = bars::items(0, "loading");
-        let model = Model::load(&files, &config, &mut |done, all| {
+        let mut on_plan = |plan: &MemoryPlan| message(&plan.to_string());
+        let model = Model::load_planned(&files, &config, &mut on_plan, &mut |done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
-        Ok(model?)
+        let model = model?;
+        if let Some(note) = model.device_note() {
+            message(note);
+        }
+        Ok(model)
     }
 
     /// Where the model is; a name that was not pulled yet is an error that says how to.

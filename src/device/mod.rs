@@ -14,10 +14,17 @@
 //! feed-forward, `V` vocabulary. Activations are f32, row-major, one buffer per use.
 
 pub mod cpu;
+pub mod cuda;
+#[cfg(feature = "emu")]
+pub mod emu;
+#[cfg(not(feature = "emu"))]
+#[path = "emu/absent.rs"]
+pub mod emu;
 mod error;
 
 use crate::base::DType;
 pub use cpu::{CpuBackend, Isa, ReferenceBackend};
+pub use cuda::CudaBackend;
 pub use error::DeviceError;
 
 /// A weight matrix on the device, laid out as that device likes it.
@@ -155,6 +162,13 @@ pub struct Attention {
     pub window: Option<usize>,
 }
 
+/// Memory of a device, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceMemory {
+    pub free: u64,
+    pub total: u64,
+}
+
 /// A device that can run a decoder. Rows of buffers are contiguous; `x: [T, C]` means that the first
 /// `T · C` elements are used.
 ///
@@ -166,6 +180,11 @@ pub trait Backend: Send {
     fn name(&self) -> &'static str;
     /// What `tether devices` and profiles show: processor, instruction set, threads, memory.
     fn description(&self) -> String;
+
+    /// Memory of the device; `None` when it uses the machine's own.
+    fn memory(&self) -> Option<DeviceMemory> {
+        None
+    }
 
     /// Take a weight matrix made of `parts` (same `cols`; types may differ). The data is copied into
     /// the device's own layout and may be dropped afterwards.
@@ -182,6 +201,11 @@ pub trait Backend: Send {
 
     fn write(&mut self, to: BufferId, offset: usize, values: &[f32]) -> Result<(), DeviceError>;
     fn read(&mut self, from: BufferId, offset: usize, out: &mut [f32]) -> Result<(), DeviceError>;
+
+    /// Return when everything asked for has been done, for a device that works on its own.
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// `out[t, :] = table[ids[t], :]`. table `[V, C]`, out `[T, C]`.
     fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError>;

@@ -458,6 +458,9 @@ impl Engine {
             StepRows { n_rows: ids.len(), positions: &positions, slots: &slots, seqs: &seqs };
         let input = StepInput { ids: &ids, rows, logit_rows: &logit_rows };
         self.decoder.step(self.backend.as_mut(), &input)?;
+        if !logit_rows.is_empty() {
+            self.backend.wait()?; // its time is the model's, not that of whoever reads first
+        }
         for &(i, n) in picked {
             self.seqs[i].table.commit(&self.pool, n);
         }

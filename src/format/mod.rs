@@ -19,7 +19,7 @@ mod tensor;
 
 pub use digest::{Fingerprint, Sha256Hex, fingerprint_file, sha256_file};
 pub use error::{FormatError, FormatProblem};
-pub use gguf::{Array, GgufFile, MetaValue, Metadata, Value, ValueType, write_gguf};
+pub use gguf::{Array, GgufFile, MetaValue, Metadata, Value, ValueType, stream_gguf, write_gguf};
 pub use map::FileMap;
 pub use safetensors::Safetensors;
 pub use tensor::{TensorView, Tensors};

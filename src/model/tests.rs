@@ -1,7 +1,7 @@
 //! Whole tiny models against logits computed by transformers, on every backend and in every split.
 
 use super::{Decoder, DecoderLimits, ModelConfig, ModelError, StepInput};
-use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend, SeqRows, StepRows};
+use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend, SeqRows, StepRows, emu};
 use crate::format::{GgufFile, Safetensors, Tensors};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ fn read_json(path: &Path) -> serde_json::Value {
 fn backend(name: &str) -> Box<dyn Backend> {
     match name {
         "reference" => Box::new(ReferenceBackend::new()),
+        "emu" => Box::new(emu::open().expect("asked for where it is built in")),
         _ => Box::new(CpuBackend::new(std::num::NonZeroUsize::new(2)).expect("threads start")),
     }
 }
@@ -49,13 +50,22 @@ struct Model {
 
 impl Model {
     fn load(config: ModelConfig, tensors: &dyn Tensors, device: &str) -> Result<Self, ModelError> {
+        Self::with_cache(config, tensors, device, KvType::F32)
+    }
+
+    fn with_cache(
+        config: ModelConfig,
+        tensors: &dyn Tensors,
+        device: &str,
+        kv_type: KvType,
+    ) -> Result<Self, ModelError> {
         let mut backend = backend(device);
         let limits = DecoderLimits {
             rows_max: 64,
             logit_rows_max: 64,
             kv_blocks: 8,
             kv_block_tokens: 16,
-            kv_type: KvType::F32,
+            kv_type,
         };
         let decoder = Decoder::load(config, tensors, backend.as_mut(), limits, &mut |_, _| {})?;
         Ok(Self { backend, decoder })
@@ -66,6 +76,13 @@ impl Model {
             ModelConfig::from_hf(&read_json(&data(name).join("config.json"))).expect("config");
         let tensors = Safetensors::open(&data(name)).expect("weights");
         Self::load(config, &tensors, device).expect("loads")
+    }
+
+    fn hf_with_cache(name: &str, device: &str, kv_type: KvType) -> Self {
+        let config =
+            ModelConfig::from_hf(&read_json(&data(name).join("config.json"))).expect("config");
+        let tensors = Safetensors::open(&data(name)).expect("weights");
+        Self::with_cache(config, &tensors, device, kv_type).expect("loads")
     }
 
     /// Logits of every position, fed in chunks of `chunk` tokens through scattered cache blocks.
@@ -160,6 +177,37 @@ fn smollm3_without_rotation_in_some_layers_agrees_with_transformers() {
     check("smollm3");
 }
 
+/// The whole CUDA path on emulated kernels. Weights and caches in f32 stay exact; whatever is narrower costs a
+/// rounding to bf16 in each product. Pieces of a text never change a bit.
+#[test]
+fn tiny_models_on_emulated_kernels_agree_with_transformers_in_any_pieces() {
+    if !emu::IS_BUILT_IN {
+        println!("skipped: built without the feature `emu`");
+        return;
+    }
+    let all = ["llama", "llama-tied", "llama-bias", "mistral", "qwen2", "qwen3", "smollm3"];
+    for name in all {
+        let golden = golden(name);
+        let is_exact = !matches!(name, "llama-tied" | "llama-bias");
+        // One family with a narrow cache of each type, all of them with an f32 one.
+        let narrow = match name {
+            "llama-tied" => Some(KvType::BF16),
+            "mistral" => Some(KvType::F16),
+            _ => None,
+        };
+        for kv_type in [KvType::F32].into_iter().chain(narrow) {
+            let mut model = Model::hf_with_cache(name, "emu", kv_type);
+            let whole = model.logits(&golden.ids, 64);
+            let tolerance = if is_exact && kv_type == KvType::F32 { 1e-4 } else { 2e-2 };
+            let error = relative_error(&whole, &golden.logits);
+            assert!(error < tolerance, "{name} with a {kv_type:?} cache: relative error {error}");
+            let chunk = if kv_type == KvType::F32 { 7 } else { 1 };
+            let parts = model.logits(&golden.ids, chunk);
+            assert!(parts == whole, "{name}, {kv_type:?}: chunks of {chunk} changed the logits");
+        }
+    }
+}
+
 #[test]
 fn gguf_files_with_permuted_heads_agree_with_the_safetensors_they_were_made_from() {
     let mut seen = 0;
@@ -177,10 +225,16 @@ fn gguf_files_with_permuted_heads_agree_with_the_safetensors_they_were_made_from
         let file = GgufFile::open(&path).expect("opens");
         let rows = file.tensor("token_embd.weight").expect("embedding").shape[0];
         let config = ModelConfig::from_gguf(file.metadata(), rows).expect("config");
-        for device in ["reference", "cpu"] {
-            // The fast backend rounds activations to eight bits when weights are quantised.
+        let emulated = emu::IS_BUILT_IN.then_some("emu");
+        for device in ["reference", "cpu"].into_iter().chain(emulated) {
+            // The fast backend rounds activations to eight bits when weights are quantised, the
+            // CUDA kernels to bf16 unless weights are f32.
             let is_rounded = device == "cpu" && dtype.starts_with('q') && dtype.contains('_');
-            let tolerance = if is_rounded { 4e-2 } else { 1e-4 };
+            let tolerance = match device {
+                "cpu" if is_rounded => 4e-2,
+                "emu" if dtype != "f32" => 2e-2,
+                _ => 1e-4,
+            };
             let mut model = Model::load(config.clone(), &file, device).expect("loads");
             let error = relative_error(&model.logits(&golden.ids, 64), &golden.logits);
             assert!(error < tolerance, "{name} on {device}: relative error {error}");

@@ -6,27 +6,35 @@
 
 mod ask;
 mod body;
+mod ceiling;
 mod complete;
+mod device;
 mod drive;
 mod error;
 mod grammar;
 mod lint;
+mod memory;
 mod model;
 mod prompt;
 mod store;
 mod syntax;
+mod synth;
 mod tool;
 
 pub use ask::ToolTimes;
+pub use ceiling::{Ceilings, ceilings};
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};
+pub use device::{DeviceChoice, DeviceReport, devices};
 pub use drive::{Output, Surroundings, Timings};
 pub use error::RuntimeError;
 pub use grammar::GrammarPool;
 pub use lint::{PylintConfig, run_pylint};
-pub use model::{DeviceChoice, LoadConfig, Model, ModelFiles, Prompt};
+pub use memory::MemoryPlan;
+pub use model::{LoadConfig, Model, ModelFiles, Prompt};
 pub use store::{
     Listed, Manifest, ModelLocation, PullProgress, PullStep, PypiSource, Source, State, Store,
     StoreConfig, StoreError,
 };
 pub use syntax::{Syntax, check_syntax};
+pub use synth::{SynthShape, write_synthetic};
 pub use tool::{Repository, ToolChoice};

@@ -4,11 +4,13 @@
 //! Part of `runtime`, its composition root: the only code that opens model files and picks a device.
 
 use super::RuntimeError;
+use super::device::{self, DeviceChoice};
 use super::drive::{Output, Work, drive};
 use super::grammar::GrammarPool;
+use super::memory::{self, MemoryPlan};
 use crate::base::{CandidateSource, TokenId, limit};
 use crate::constrain::{Constraint, NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
-use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend};
+use crate::device::KvType;
 use crate::engine::{Encode, Engine, EngineConfig, Request, SamplingParams};
 use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
 use crate::model::{Decoder, DecoderLimits, ModelConfig};
@@ -37,16 +39,6 @@ impl ModelFiles {
     }
 }
 
-/// Which device runs the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// The best one there is.
-    Auto,
-    Cpu,
-    /// The plain implementation that the others are tested against; slow.
-    Reference,
-}
-
 /// How to load a model.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadConfig {
@@ -59,6 +51,8 @@ pub struct LoadConfig {
     pub kv_tokens: Option<usize>,
     /// Most sequences that run at once.
     pub seqs_max: NonZeroUsize,
+    /// Share of a device's free memory that may be used, where the device has memory of its own.
+    pub memory_fraction: f32,
 }
 
 impl LoadConfig {
@@ -70,6 +64,7 @@ impl LoadConfig {
             kv_type: KvType::F16,
             kv_tokens: None,
             seqs_max: NonZeroUsize::MIN,
+            memory_fraction: 0.9,
         }
     }
 }
@@ -86,6 +81,12 @@ pub enum Prompt {
     Tokens(Vec<u32>),
 }
 
+/// Who is told what while a model loads.
+struct Hooks<'a> {
+    on_plan: &'a mut dyn FnMut(&MemoryPlan),
+    progress: &'a mut dyn FnMut(usize, usize),
+}
+
 /// A loaded model.
 pub struct Model {
     files: ModelFiles,
@@ -96,6 +97,7 @@ pub struct Model {
     grammars: Arc<GrammarPool>,
     paper_cache: PaperCache,
     threads: usize,
+    device_note: Option<String>,
     engine: Engine,
 }
 
@@ -109,6 +111,20 @@ impl Model {
         config: &LoadConfig,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, RuntimeError> {
+        Self::load_planned(files, config, &mut |_| {}, progress)
+    }
+
+    /// The same, telling `on_plan` how the memory of a device that has its own will be used, before it is.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_planned(
+        files: &ModelFiles,
+        config: &LoadConfig,
+        on_plan: &mut dyn FnMut(&MemoryPlan),
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, RuntimeError> {
+        let mut hooks = Hooks { on_plan, progress };
         match files {
             ModelFiles::Gguf(path) => {
                 let file = GgufFile::open(path)?;
@@ -117,13 +133,13 @@ impl Model {
                     .map_or(0, |t| t.shape.first().copied().unwrap_or(0));
                 let shape = ModelConfig::from_gguf(file.metadata(), rows)?;
                 let tokenizer = Tokenizer::from_gguf(file.metadata())?;
-                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, progress)
+                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, &mut hooks)
             }
             ModelFiles::Folder(path) => {
                 let shape = ModelConfig::from_hf(&read_json(&path.join("config.json"))?)?;
                 let tokenizer = Tokenizer::from_folder(path)?;
                 let file = Safetensors::open(path)?;
-                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, progress)
+                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, &mut hooks)
             }
         }
     }
@@ -135,22 +151,29 @@ impl Model {
         tensors: &dyn Tensors,
         fingerprint: Fingerprint,
         config: &LoadConfig,
-        progress: &mut dyn FnMut(usize, usize),
+        hooks: &mut Hooks<'_>,
     ) -> Result<Self, RuntimeError> {
         tokenizer.check_fits(shape.vocab)?;
-        let mut backend = backend(config)?;
+        let device::Opened { mut backend, note } = device::open(config.device, threads(config))?;
         let block = limit::KV_BLOCK_TOKENS;
         let full = shape.context * config.seqs_max.get().min(limit::KV_CONTEXTS_MAX);
         let kv_tokens = config.kv_tokens.unwrap_or(full).max(block);
         let seqs_max = config.seqs_max.get().min(limit::STEP_SEQS_MAX);
-        let limits = DecoderLimits {
+        let mut limits = DecoderLimits {
             rows_max: limit::STEP_ROWS_MAX,
             logit_rows_max: seqs_max.max(8) + limit::DRAFT_ROWS_MAX,
             kv_blocks: kv_tokens.div_ceil(block),
             kv_block_tokens: block,
             kv_type: config.kv_type,
         };
-        let decoder = Decoder::load(shape, tensors, backend.as_mut(), limits, progress)?;
+        if let Some(free) = backend.memory() {
+            let is_wish = config.kv_tokens.is_some();
+            let plan =
+                memory::plan(&shape, tensors, &limits, free, config.memory_fraction, is_wish)?;
+            limits.kv_blocks = plan.cache_tokens / block;
+            (hooks.on_plan)(&plan);
+        }
+        let decoder = Decoder::load(shape, tensors, backend.as_mut(), limits, hooks.progress)?;
         let ids = 0..tokenizer.len() as u32;
         let vocabulary = Arc::new(
             Vocabulary::new(
@@ -172,6 +195,7 @@ impl Model {
             names: OnceLock::new(),
             paper_cache: PaperCache::default(),
             threads: threads(config).get(),
+            device_note: note,
             engine,
         })
     }
@@ -191,6 +215,11 @@ impl Model {
 
     pub fn config(&self) -> &ModelConfig {
         self.engine.decoder().config()
+    }
+
+    /// Why another device was not chosen, where that may surprise.
+    pub fn device_note(&self) -> Option<&str> {
+        self.device_note.as_deref()
     }
 
     /// Threads of the CPU device.
@@ -360,13 +389,6 @@ impl Model {
     ) -> Result<Vec<Output>, RuntimeError> {
         drive(&mut self.engine, &self.tokenizer, works, tool, on_text)
     }
-}
-
-fn backend(config: &LoadConfig) -> Result<Box<dyn Backend>, RuntimeError> {
-    Ok(match config.device {
-        DeviceChoice::Auto | DeviceChoice::Cpu => Box::new(CpuBackend::new(Some(threads(config)))?),
-        DeviceChoice::Reference => Box::new(ReferenceBackend::new()),
-    })
 }
 
 /// Cuts the rest of a name into tokens; a name that the vocabulary cannot write has none.

@@ -1,6 +1,7 @@
 //! The one integration binary: what a user sees, through the library and the program.
 
 mod complete;
+mod device;
 mod fuzz;
 mod generate;
 mod grammar;

@@ -8,7 +8,7 @@ mod pool;
 pub mod quant;
 mod reference;
 mod simd;
-mod source;
+pub(super) mod source;
 
 pub use reference::ReferenceBackend;
 pub use simd::{CpuBackend, Isa};

@@ -14,7 +14,7 @@ fn refuse(device: &'static str, what: String, problem: String) -> DeviceError {
 }
 
 /// Every part holds what its shape says, and the parts fit together.
-pub(super) fn check(
+pub(in crate::device) fn check(
     device: &'static str,
     parts: &[MatrixSource<'_>],
     stacking: Stacking,
@@ -51,7 +51,10 @@ pub(super) fn check(
 }
 
 /// Elements of the keys (or the values) of a store.
-pub(super) fn kv_elements(device: &'static str, shape: &KvShape) -> Result<usize, DeviceError> {
+pub(in crate::device) fn kv_elements(
+    device: &'static str,
+    shape: &KvShape,
+) -> Result<usize, DeviceError> {
     let sides =
         [shape.n_layers, shape.n_blocks, shape.block_tokens, shape.n_kv_heads, shape.head_dim];
     let n = sides

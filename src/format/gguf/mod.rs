@@ -16,4 +16,4 @@ mod tests;
 
 pub use file::GgufFile;
 pub use metadata::{Array, Metadata, Value, ValueType};
-pub use write::{MetaValue, write_gguf};
+pub use write::{MetaValue, stream_gguf, write_gguf};

@@ -7,6 +7,7 @@ use super::super::tensor::TensorView;
 use super::element;
 use super::file::ALIGNMENT_DEFAULT;
 use super::metadata::ValueType;
+use crate::base::DType;
 
 /// A metadata value to be written.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +99,49 @@ impl MetaValue {
 /// # Panics
 /// When a tensor's data is not as long as its type and shape say: our own mistake.
 pub fn write_gguf(metadata: &[(&str, MetaValue)], tensors: &[(&str, TensorView<'_>)]) -> Vec<u8> {
+    let infos: Vec<_> = tensors.iter().map(|(name, t)| (*name, t.dtype, t.shape)).collect();
+    let mut out = header(metadata, &infos);
+    for (name, tensor) in tensors {
+        let need = tensor.dtype.bytes_for(tensor.n_elements() as u64);
+        assert_eq!(
+            need,
+            Some(tensor.data.len() as u64),
+            "data of {name} as long as its type and shape say"
+        );
+        out.extend(tensor.data);
+        pad(&mut out);
+    }
+    out
+}
+
+/// Write such a file without holding it in memory: `fill` appends the data of tensor `i` to an empty buffer.
+///
+/// # Errors
+/// What the writer says.
+/// # Panics
+/// When a tensor's data is not as long as its type and shape say: our own mistake.
+pub fn stream_gguf(
+    out: &mut dyn std::io::Write,
+    metadata: &[(&str, MetaValue)],
+    tensors: &[(&str, DType, &[usize])],
+    fill: &mut dyn FnMut(usize, &mut Vec<u8>),
+) -> std::io::Result<()> {
+    out.write_all(&header(metadata, tensors))?;
+    let mut data = Vec::new();
+    for (i, (name, dtype, shape)) in tensors.iter().enumerate() {
+        data.clear();
+        fill(i, &mut data);
+        let n_elements: usize = shape.iter().product();
+        let need = dtype.bytes_for(n_elements as u64);
+        assert_eq!(need, Some(data.len() as u64), "data of {name} as long as its shape says");
+        pad(&mut data);
+        out.write_all(&data)?;
+    }
+    out.flush()
+}
+
+/// Everything before the first tensor's data, padded.
+fn header(metadata: &[(&str, MetaValue)], tensors: &[(&str, DType, &[usize])]) -> Vec<u8> {
     let metadata: Vec<_> = metadata.iter().filter(|(key, _)| *key != "general.alignment").collect();
     let mut out = Vec::new();
     out.extend(b"GGUF");
@@ -109,25 +153,17 @@ pub fn write_gguf(metadata: &[(&str, MetaValue)], tensors: &[(&str, TensorView<'
         value.write(&mut out);
     }
     let mut offset = 0_u64;
-    for (name, tensor) in tensors {
-        let need = tensor.dtype.bytes_for(tensor.n_elements() as u64);
-        assert_eq!(
-            need,
-            Some(tensor.data.len() as u64),
-            "data of {name} as long as its type and shape say"
-        );
+    for (name, dtype, shape) in tensors {
         write_str(&mut out, name);
-        out.extend((tensor.shape.len() as u32).to_le_bytes());
-        for &dim in tensor.shape.iter().rev() {
+        out.extend((shape.len() as u32).to_le_bytes());
+        for &dim in shape.iter().rev() {
             out.extend((dim as u64).to_le_bytes());
         }
-        out.extend(element::number(tensor.dtype).to_le_bytes());
+        out.extend(element::number(*dtype).to_le_bytes());
         out.extend(offset.to_le_bytes());
-        offset += (tensor.data.len() as u64).next_multiple_of(ALIGNMENT_DEFAULT);
-    }
-    for (_, tensor) in tensors {
-        pad(&mut out);
-        out.extend(tensor.data);
+        let n_elements: usize = shape.iter().product();
+        let n_bytes = dtype.bytes_for(n_elements as u64).expect("shapes of whole blocks");
+        offset += n_bytes.next_multiple_of(ALIGNMENT_DEFAULT);
     }
     if !tensors.is_empty() {
         pad(&mut out);

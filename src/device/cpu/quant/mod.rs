@@ -10,9 +10,11 @@
 //! The GGUF specification and ggml's block definitions and `dequantize_row_*` (read as facts).
 
 mod quantise;
+mod random;
 mod unpack;
 
 pub use quantise::quantise;
+pub use random::{RandomBits, random_weights};
 pub(in crate::device) use unpack::scale_min_k;
 pub use unpack::{Columns32, dequantise, dequantise_row, unpack32};
 

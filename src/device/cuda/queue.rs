@@ -1,0 +1,142 @@
+//! Launches wait until somebody wants a result; then they run, as a recorded graph where the same ones ran before.
+//!
+//! # Place
+//! Part of `device::cuda`. The backend's operations push launches; reading pulls.
+//! # Invariants
+//! - Launches run in the order in which they were pushed, with the arrays of [`Staging`] as they were then.
+//! - A graph is replayed only for launches equal to those it was recorded from, parameters included.
+
+use super::driver::{DevicePtr, Driver, GraphId, Launch};
+use super::staging::{Put, Section, Staging};
+use crate::base::limit;
+use crate::device::DeviceError;
+
+/// Shorter lists are not worth a graph.
+const GRAPH_LAUNCHES_MIN: usize = 8;
+
+/// A list of launches that ran, and its graph from the second time on.
+struct Recorded {
+    launches: Vec<Launch>,
+    graph: Option<GraphId>,
+    last_use: u64,
+}
+
+/// The driver with what waits for it.
+pub(super) struct Queue {
+    driver: Box<dyn Driver>,
+    staging: Staging,
+    waiting: Vec<Launch>,
+    recorded: Vec<Recorded>,
+    clock: u64,
+}
+
+impl Queue {
+    pub(super) fn new(mut driver: Box<dyn Driver>) -> Result<Self, DeviceError> {
+        let staging = Staging::new(driver.as_mut())?;
+        Ok(Self { driver, staging, waiting: Vec::new(), recorded: Vec::new(), clock: 0 })
+    }
+
+    pub(super) fn driver(&self) -> &dyn Driver {
+        self.driver.as_ref()
+    }
+
+    /// The driver, with nothing waiting.
+    pub(super) fn idle_driver(&mut self) -> Result<&mut dyn Driver, DeviceError> {
+        self.flush()?;
+        Ok(self.driver.as_mut())
+    }
+
+    pub(super) fn staging_bytes(&self) -> usize {
+        self.staging.n_bytes()
+    }
+
+    pub(super) fn push(&mut self, launch: Launch) {
+        self.waiting.push(launch);
+    }
+
+    /// Put an array that the launches pushed from now on read.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub(super) fn put(&mut self, section: Section, bytes: &[u8]) -> Result<DevicePtr, DeviceError> {
+        loop {
+            match self.staging.put(section, bytes) {
+                Put::Done(at) => return Ok(at),
+                Put::InUse => self.flush()?,
+                Put::TooSmall => {
+                    self.flush()?;
+                    self.staging.grow(self.driver.as_mut(), section, bytes.len())?;
+                }
+            }
+        }
+    }
+
+    /// Start everything that waits.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub(super) fn flush(&mut self) -> Result<(), DeviceError> {
+        self.staging.upload(self.driver.as_mut())?;
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.clock += 1;
+        let launches = std::mem::take(&mut self.waiting);
+        let done = self.run(&launches);
+        self.waiting = launches;
+        self.waiting.clear();
+        done
+    }
+
+    fn run(&mut self, launches: &[Launch]) -> Result<(), DeviceError> {
+        let one_by_one =
+            |driver: &mut dyn Driver| launches.iter().try_for_each(|l| driver.launch(l));
+        if launches.len() < GRAPH_LAUNCHES_MIN {
+            return one_by_one(self.driver.as_mut());
+        }
+        let found = self.recorded.iter().position(|r| r.launches == launches);
+        let Some(i) = found else {
+            self.remember(launches);
+            return one_by_one(self.driver.as_mut());
+        };
+        let recorded = &mut self.recorded[i];
+        recorded.last_use = self.clock;
+        let graph = match recorded.graph {
+            Some(graph) => graph,
+            None => *recorded.graph.insert(self.driver.record(launches)?),
+        };
+        self.driver.replay(graph)
+    }
+
+    /// Keep a list in case it comes again, in place of the one that was not used for longest.
+    fn remember(&mut self, launches: &[Launch]) {
+        if self.recorded.len() == limit::DEVICE_GRAPHS_MAX {
+            let oldest = (0..self.recorded.len())
+                .min_by_key(|&i| self.recorded[i].last_use)
+                .expect("the limit is not zero");
+            if let Some(graph) = self.recorded.swap_remove(oldest).graph {
+                self.driver.forget(graph);
+            }
+        }
+        self.recorded.push(Recorded {
+            launches: launches.to_vec(),
+            graph: None,
+            last_use: self.clock,
+        });
+    }
+
+    /// Graphs in use, for tests.
+    #[cfg(all(test, feature = "emu"))]
+    pub(super) fn n_graphs(&self) -> usize {
+        self.recorded.iter().filter(|r| r.graph.is_some()).count()
+    }
+
+    /// Read device memory after everything that waits.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub(super) fn read(&mut self, from: DevicePtr, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.flush()?;
+        self.driver.download(from, out)
+    }
+}

@@ -1,0 +1,230 @@
+//! `tether devices`, and `--device` with devices that are there and that are not.
+
+use crate::program::{refused, tether, tiny};
+use std::path::Path;
+use std::process::Command;
+
+fn devices() -> serde_json::Value {
+    let run = tether(&["devices", "--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    run.json()["devices"].clone()
+}
+
+fn has_emulator() -> bool {
+    devices().as_array().expect("a list").iter().any(|d| d["name"] == "emu")
+}
+
+#[test]
+fn every_device_is_listed_with_what_it_is_or_why_it_cannot_be_used() {
+    let list = devices();
+    let list = list.as_array().expect("a list");
+    for name in ["cuda", "cpu", "reference"] {
+        let device = list.iter().find(|d| d["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+        let what =
+            if device["problem"].is_null() { &device["description"] } else { &device["problem"] };
+        assert!(what.as_str().is_some_and(|text| text.len() > 5), "{device}");
+    }
+    assert!(list.iter().any(|d| d["name"] == "cpu" && d["problem"].is_null()));
+    let text = tether(&["devices"]).stdout;
+    assert!(text.starts_with("device") && text.contains("\ncpu"), "{text}");
+}
+
+#[test]
+fn without_a_gpu_cuda_is_refused_with_a_reason_and_auto_runs_on_the_processor() {
+    let list = devices();
+    let is_usable = |d: &serde_json::Value| d["name"] == "cuda" && d["problem"].is_null();
+    if list.as_array().expect("a list").iter().any(is_usable) {
+        println!("skipped: this machine has a GPU");
+        return;
+    }
+    let model = tiny("llama");
+    let base = ["generate", "--model", &model, "--prompt", "x", "-n", "2"];
+    refused(&[&base[..], &["--device", "cuda"]].concat(), &["cuda", "--device cpu"]);
+    let run = tether(&[&base[..], &["--device", "auto"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+#[test]
+fn the_emulated_kernels_write_what_the_processor_writes() {
+    let model = tiny("llama");
+    if !has_emulator() {
+        let args = ["generate", "--model", &model, "--prompt", "x", "--device", "emu"];
+        refused(&args, &["emu", "--features emu"]);
+        return;
+    }
+    let models = [
+        "llama",
+        "llama-tied",
+        "llama-bias",
+        "llama-rope-llama3",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "smollm3",
+        "gguf/llama-f32.gguf",
+        "gguf/llama-f16.gguf",
+    ];
+    for model in models {
+        let text = |device: &str| {
+            let model = tiny(model);
+            let args = [
+                "generate",
+                "--model",
+                &model,
+                "--prompt",
+                "def sold(self):",
+                "-n",
+                "12",
+                "--ignore-eos",
+            ];
+            let run =
+                tether(&[&args[..], &["--kv-type", "f32", "--json", "--device", device]].concat());
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            assert!(device != "emu" || run.stderr.contains("memory: weights"), "{}", run.stderr);
+            run.json()["text"].clone()
+        };
+        assert_eq!(text("emu"), text("cpu"), "{model}");
+    }
+}
+
+/// A driver library made of functions that do nothing, and of those given in `bodies`.
+fn make_driver(folder: &Path, names: &[String], bodies: &str) {
+    let rest: String =
+        names.iter().map(|name| format!("int {name}(void) {{ return 0; }}\n")).collect();
+    let source = folder.join("stub.c");
+    std::fs::write(&source, format!("{bodies}{rest}")).expect("a temporary folder");
+    let library = folder.join("libcuda.so");
+    let args = ["-shared", "-fPIC", "-fno-builtin", "-w", "-o"];
+    let built = Command::new("cc").args(args).arg(&library).arg(&source).status();
+    assert!(built.expect("cc is there").success(), "{bodies}");
+}
+
+/// `tether` with a driver library of our own.
+fn with_driver(folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let run = Command::new(env!("CARGO_BIN_EXE_tether"))
+        .args(args)
+        .env("LD_LIBRARY_PATH", folder)
+        .env("TETHER_HOME", folder)
+        .output()
+        .expect("the program starts");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let code = run.status.code().unwrap_or_else(|| panic!("killed: {}", text(run.stderr.clone())));
+    (code, text(run.stdout), text(run.stderr))
+}
+
+const BODIES: &str = r#"
+int cuInit(unsigned flags) { return INIT; }
+int cuDriverGetVersion(int* v) { *v = VERSION; return 0; }
+int cuGetErrorName(int e, const char** s) { *s = "CUDA_ERROR_OF_THE_TEST"; return 0; }
+int cuDeviceGetCount(int* n) { *n = 1; return 0; }
+int cuDeviceGet(int* d, int i) { *d = i; return 0; }
+int cuDeviceGetName(char* s, int n, int d) { s[0] = 'T'; s[1] = '1'; s[2] = 0; return 0; }
+int cuDeviceGetAttribute(int* v, int which, int d) { *v = which == 75 ? MAJOR : 5; return 0; }
+int cuDeviceTotalMem_v2(unsigned long* n, int d) { *n = 1ul << 34; return 0; }
+"#;
+
+fn bodies(init: i32, version: i32, major: i32) -> String {
+    format!("#define INIT {init}\n#define VERSION {version}\n#define MAJOR {major}\n{BODIES}")
+}
+
+#[test]
+fn drivers_that_are_stubs_or_old_or_without_a_gpu_are_reasons_and_not_crashes() {
+    if !cfg!(target_os = "linux") || Command::new("cc").arg("--version").output().is_err() {
+        println!("skipped: no C compiler, or not Linux");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    // A library that lacks functions: each is named, and none is called before all are there.
+    let known: Vec<String> = BODIES
+        .lines()
+        .filter_map(|l| Some(l.strip_prefix("int ")?.split('(').next()?.to_owned()))
+        .collect();
+    let mut names: Vec<String> = Vec::new();
+    let reason = loop {
+        let rest: Vec<String> = names.iter().filter(|n| !known.contains(n)).cloned().collect();
+        let has_known = names.iter().any(|n| known.contains(n));
+        let made = if has_known { bodies(100, 13000, 9) } else { "int nothing;\n".to_owned() };
+        make_driver(folder, &rest, &made);
+        let (code, out, err) = with_driver(folder, &["devices"]);
+        assert!(code == 0 && !err.contains("panicked"), "{err}");
+        let line =
+            out.lines().find(|l| l.starts_with("cuda")).expect("a line about CUDA").to_owned();
+        let Some(missing) = line.split("has no function ").nth(1) else { break line };
+        let missing = missing.split(':').next().expect("a name").to_owned();
+        assert!(!names.contains(&missing), "{missing} is there");
+        names.push(missing);
+    };
+    assert!(names.len() > 10, "{names:?}");
+    assert!(reason.contains("shows no GPU") && reason.contains("CUDA_VISIBLE_DEVICES"), "{reason}");
+
+    let rest: Vec<String> = names.into_iter().filter(|n| !known.contains(n)).collect();
+    let listed = |bodies: &str| {
+        make_driver(folder, &rest, bodies);
+        let (code, out, err) = with_driver(folder, &["devices"]);
+        assert!(code == 0 && !err.contains("panicked"), "{err}");
+        out.lines().find(|l| l.starts_with("cuda")).expect("a line about CUDA").to_owned()
+    };
+    let line = listed(&bodies(999, 13000, 9));
+    assert!(line.contains("does not start: CUDA_ERROR_OF_THE_TEST"), "{line}");
+    let line = listed(&bodies(0, 13000, 7));
+    assert!(line.contains("T1 has compute capability 7.5") && line.contains("8.0"), "{line}");
+    let line = listed(&bodies(0, 12040, 9));
+    assert!(
+        line.contains("yes") && line.contains("T1, capability 9.5, 16.0 GiB, driver for CUDA 12.4"),
+        "{line}"
+    );
+
+    // A driver too old for the kernels: refused with both versions when asked for, and passed over with a word otherwise.
+    let model = tiny("llama");
+    let args = ["generate", "--model", &model, "--prompt", "x", "-n", "1", "--device"];
+    let (code, _, err) = with_driver(folder, &[&args[..], &["cuda"]].concat());
+    assert!(code == 2 && !err.contains("panicked"), "{err}");
+    assert!(err.contains("CUDA 12.4") && err.contains("13.0") || err.contains("NVRTC"), "{err}");
+    let (code, _, err) = with_driver(folder, &[&args[..], &["auto"]].concat());
+    assert!(code == 0 && err.contains("running on the processor"), "{err}");
+}
+
+#[test]
+fn a_synthetic_model_is_the_same_for_a_seed_and_every_device_runs_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let make = |dtype: &str, seed: &str, name: &str| {
+        let path = folder.path().join(name);
+        let path = path.to_str().expect("UTF-8").to_owned();
+        let run =
+            tether(&["synth", "--arch", "tiny", "--dtype", dtype, "--seed", seed, "-o", &path]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        path
+    };
+    let read = |path: &str| std::fs::read(path).expect("written");
+    assert_eq!(read(&make("q4_0", "1", "a.gguf")), read(&make("q4_0", "1", "b.gguf")));
+    assert_ne!(read(&make("q4_0", "1", "a.gguf")), read(&make("q4_0", "2", "b.gguf")));
+    let devices = if has_emulator() { vec!["cpu", "emu"] } else { vec!["cpu"] };
+    for dtype in ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"] {
+        let model = make(dtype, "3", "c.gguf");
+        for device in &devices {
+            let args = ["generate", "--model", &model, "--prompt", "ab", "-n", "3", "--ignore-eos"];
+            let run = tether(&[&args[..], &["--json", "--device", device]].concat());
+            assert_eq!(run.code, 0, "{dtype} on {device}: {}", run.stderr);
+            assert_eq!(run.json()["tokens"], 3, "{dtype} on {device}");
+        }
+    }
+    let path = folder.path().join("no/such/folder.gguf");
+    refused(&["synth", "-o", path.to_str().expect("UTF-8")], &["folder.gguf", "cannot be written"]);
+}
+
+#[test]
+fn a_device_that_is_too_small_names_what_would_fit() {
+    if !has_emulator() {
+        println!("skipped: built without the feature `emu`");
+        return;
+    }
+    // The emulated device has 16 GiB.
+    let model = tiny("llama");
+    let base = ["generate", "--model", &model, "--prompt", "x", "--device", "emu"];
+    let args = [&base[..], &["--gpu-memory-fraction", "0.00001"]].concat();
+    refused(&args, &["GiB", "--gpu-memory-fraction", "--device cpu"]);
+    let args = [&base[..], &["--gpu-memory-fraction", "0.001", "--kv-tokens", "900000"]].concat();
+    refused(&args, &["900000 tokens", "would fit"]);
+    refused(&[&base[..], &["--gpu-memory-fraction", "1.5"]].concat(), &["1.5", "up to 1"]);
+}
