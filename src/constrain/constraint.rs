@@ -108,8 +108,8 @@ pub trait Constraint: Send {
         usize::MAX
     }
 
-    /// Whether the cursor is inside something that must be finished (a constrained name): stop strings
-    /// do not apply, and a length limit that falls here cuts a name.
+    /// Whether the cursor is inside something that must be finished (a constrained name): a stop string
+    /// or a length limit that falls here cuts it.
     fn inside_name(&self) -> bool;
 
     /// Bytes that must come next because nothing else is allowed; empty at a branch. Their

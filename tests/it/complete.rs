@@ -134,6 +134,30 @@ fn every_policy_writes_names_that_exist_and_says_how_likely_they_were() {
 }
 
 #[test]
+fn a_stop_string_or_a_limit_inside_a_name_cuts_it_and_says_so() {
+    let at = after("stockroom/store.py", "return self.");
+    let model = tiny("llama");
+    let style = ["--prompt-style", "plain", "--prompt-tokens-max", "40", "--json"];
+    let complete = |more: &[&str]| {
+        let args = ["--model", &model, "--at", &at];
+        run("complete", &[&args[..], &style, more].concat()).json()
+    };
+    let whole = complete(&["-n", "40"]);
+    let name = whole["events"][0]["name"].as_str().expect("a name").to_owned();
+    assert!(name.len() >= 4, "{name}");
+    let stop = &name[2..4];
+    let stopped = complete(&["-n", "40", "--stop", stop]);
+    let cut = &name[..name.find(stop).expect("inside")];
+    assert_eq!(stopped["body"], cut, "{stopped}");
+    assert_eq!(stopped["finish_reason"], "stop");
+    let limited = complete(&["-n", "1"]);
+    assert_eq!(limited["finish_reason"], "length");
+    let part = limited["body"].as_str().expect("text");
+    assert!(name.starts_with(part) && part.len() < name.len(), "{part} of {name}");
+    assert_eq!(limited["events"][0]["name"], part, "what is written is what is reported");
+}
+
+#[test]
 fn policies_and_triggers_that_cannot_work_are_refused() {
     let repo = inventory().display().to_string();
     let model = tiny("llama");
