@@ -268,7 +268,10 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--functions", type=int, default=40, help="documented functions a package")
     parser.add_argument(
-        "--package", action="append", choices=sorted(PACKAGES | OWN), help="only this one; repeatable"
+        "--package",
+        action="append",
+        choices=sorted(PACKAGES | OWN),
+        help="only this one; repeatable",
     )
     parser.add_argument("--site", type=Path, default=Path(sysconfig.get_paths()["purelib"]))
     args = parser.parse_args()

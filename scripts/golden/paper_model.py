@@ -15,10 +15,16 @@ import transformers
 from tokenizers import Tokenizer
 
 FOLDER = pathlib.Path(__file__).parents[2] / "tests" / "data" / "models" / "llama"
-PROMPTS = ["def f(x):\n    return ", "for item in self.items:\n", "class A:\n    x = 1\n", "a", "(0, 1)", "if x"]
+PROMPTS = [
+    "def f(x):\n    return ",
+    "for item in self.items:\n",
+    "class A:\n    x = 1\n",
+    "a",
+    "(0, 1)",
+    "if x",
+]
 STEPS = 24
 CASES = 24
-
 
 
 @torch.no_grad()
@@ -46,7 +52,8 @@ def main():
         if trigger in blank:
             continue
         names = [
-            [rng.randrange(3, n_vocab) for _ in range(rng.randrange(1, 4))] for _ in range(rng.randrange(1, 7))
+            [rng.randrange(3, n_vocab) for _ in range(rng.randrange(1, 4))]
+            for _ in range(rng.randrange(1, 7))
         ]
         # Paths that the model likes, so that some are followed to their end.
         at = rng.randrange(len(prompt), len(free) - 3)

@@ -14,7 +14,22 @@ TRIGGER = "<C>"
 PIECES = ["<end>", TRIGGER, "a", "b", "e", "l", "f", "s", " ", ".", "ab", "el", "se", "\n"]
 END, TRIGGER_ID = 0, 1
 SKIPPED = {"self", "abs", "all"}  # the words of the list that these letters can spell
-NAMES = ["self", "abs", "all", "ab", "abe", "fab", "sel", "label", "a", "ba", " bell ", "", "feel", "safe"]
+NAMES = [
+    "self",
+    "abs",
+    "all",
+    "ab",
+    "abe",
+    "fab",
+    "sel",
+    "label",
+    "a",
+    "ba",
+    " bell ",
+    "",
+    "feel",
+    "safe",
+]
 STEPS = 16
 MARGIN = 1e-4
 
@@ -24,7 +39,7 @@ def encode(text):
     while text:
         best = max((p for p in PIECES[1:] if text.startswith(p)), key=len)
         ids.append(PIECES.index(best))
-        text = text[len(best):]
+        text = text[len(best) :]
     return ids
 
 
@@ -55,7 +70,7 @@ def best_of(pairs):
 def decode(logits, answers, confidence, cache):
     text, ids, asked = "", [], []
     paths = None  # candidates as id lists, while one is being followed
-    done = []     # ids of the path so far
+    done = []  # ids of the path so far
     total = 0.0
     last = 0.0
     for step in range(STEPS):
@@ -70,7 +85,7 @@ def decode(logits, answers, confidence, cache):
                     paths = []
                     for name in names:
                         if name not in cache:
-                            cache[name] = encode(text + name)[len(encode(text)):]
+                            cache[name] = encode(text + name)[len(encode(text)) :]
                         paths.append(cache[name])
                     done, total = [], 0.0
         probs = softmax(logits[step])
@@ -78,7 +93,7 @@ def decode(logits, answers, confidence, cache):
             probs[TRIGGER_ID] = 0.0
         choice = None
         if paths is not None:
-            here = [p for p in paths if p[:len(done)] == done]
+            here = [p for p in paths if p[: len(done)] == done]
             children = {p[len(done)] for p in here if len(p) > len(done)}
             if children:
                 child, prob = best_of([(c, probs[c]) for c in children])
@@ -119,13 +134,15 @@ def main():
             continue
         if not asked and rng.random() < 0.8:
             continue  # enough cases in which nothing happens
-        cases.append({
-            "logits_times_64": logits,
-            "answers": answers,
-            "confidence": confidence,
-            "ids": ids,
-            "asked_at": asked,
-        })
+        cases.append(
+            {
+                "logits_times_64": logits,
+                "answers": answers,
+                "confidence": confidence,
+                "ids": ids,
+                "asked_at": asked,
+            }
+        )
     out = pathlib.Path(__file__).parents[2] / "tests" / "data" / "paper_policy.json"
     lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
     head = json.dumps({"pieces": PIECES, "trigger": TRIGGER})[:-1]

@@ -1,12 +1,13 @@
 """ToolGen's decoding loop written plainly over transformers and Jedi, timed on the functions of a guided bench.
 
-    .venv-guided/bin/python scripts/peers/toolgen_loop.py --run .cache/eval/guided --projects .cache/eval/projects \
-        --threads 2 --functions 30
+    .venv-guided/bin/python scripts/peers/toolgen_loop.py --run .cache/eval/guided \\
+        --projects .cache/eval/projects --threads 2 --functions 30
 
-The same prompts, the same model (dequantised to float32, or to bfloat16 with --bf16) and the same limit of tokens as
-`tether bench guided --out RUN` used, which left them in its folder; the outcome goes there as peer.jsonl. Every dot on a value stands for a trigger, since the model was
-not trained to emit one; the rest follows the published rule: candidates of the tool, each tokenised behind the text,
-a trie over their tokens, the likeliest child at each node, and the mean-probability rule at the end of a candidate.
+The same prompts, the same model (dequantised to float32, or to bfloat16 with --bf16) and the same limit of
+tokens as `tether bench guided --out RUN` used, which left them in its folder; the outcome goes there as
+peer.jsonl. Every dot on a value stands for a trigger, since the model was not trained to emit one; the rest
+follows the published rule: candidates of the tool, each tokenised behind the text, a trie over their tokens,
+the likeliest child at each node, and the mean-probability rule at the end of a candidate.
 """
 
 import argparse
@@ -25,10 +26,17 @@ class Loop:
         folder, name = str(model_file.parent), model_file.name
         self.tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
         dtype = torch.bfloat16 if bf16 else torch.float32
-        self.model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=dtype).eval()
-        self.ends = {self.tokenizer.eos_token_id, self.tokenizer.convert_tokens_to_ids("<|im_end|>")}
+        self.model = AutoModelForCausalLM.from_pretrained(
+            folder, gguf_file=name, dtype=dtype
+        ).eval()
+        self.ends = {
+            self.tokenizer.eos_token_id,
+            self.tokenizer.convert_tokens_to_ids("<|im_end|>"),
+        }
 
-    def names(self, before: str, written: str, after: str, path: Path, project: jedi.Project) -> list[str]:
+    def names(
+        self, before: str, written: str, after: str, path: Path, project: jedi.Project
+    ) -> list[str]:
         text = before + written
         line, column = text.count("\n") + 1, len(text) - (text.rfind("\n") + 1)
         script = jedi.Script(text + after, path=path, project=project)
@@ -44,7 +52,9 @@ class Loop:
         return root
 
     @torch.inference_mode()
-    def write(self, prompt: dict, text: str, path: Path, project: jedi.Project) -> tuple[str, int, int]:
+    def write(
+        self, prompt: dict, text: str, path: Path, project: jedi.Project
+    ) -> tuple[str, int, int]:
         before, after = text[: prompt["body_start"]], text[prompt["body_end"] :]
         ids = torch.tensor([prompt["ids"]])
         cache, written, node = None, "", None
@@ -95,7 +105,9 @@ class Loop:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--projects", type=Path, required=True)
     parser.add_argument("--functions", type=int, default=30)
@@ -115,7 +127,9 @@ def main() -> None:
         text = raw.decode()
         for key in ("body_start", "body_end"):
             prompt[key] = len(raw[: prompt[key]].decode())
-        project = projects.setdefault(prompt["package"], jedi.Project(args.projects / prompt["package"]))
+        project = projects.setdefault(
+            prompt["package"], jedi.Project(args.projects / prompt["package"])
+        )
         started = time.perf_counter()
         _, n_tokens, n_asked = loop.write(prompt, text, path, project)
         ms = (time.perf_counter() - started) * 1e3
