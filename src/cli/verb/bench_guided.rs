@@ -101,6 +101,17 @@ fn spread(found: &mut Vec<Function>, n: usize) {
     }
 }
 
+/// A step near `from` that meets every one of `n` places before it comes to the first again.
+fn coprime(from: usize, n: usize) -> usize {
+    let gcd = |mut a: usize, mut b: usize| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    (from..).find(|&step| gcd(step, n.max(1)) == 1).unwrap_or(1)
+}
+
 fn packages(found: &[Function]) -> Vec<String> {
     let mut names: Vec<String> = found.iter().map(|f| f.package.clone()).collect();
     names.dedup();
@@ -235,8 +246,7 @@ impl Bench<'_> {
         let of_package: Vec<_> =
             positions.positions.iter().filter(|p| p.package == package).collect();
         let mut n_done = 0;
-        // A stride that meets all parts of the sample before it comes to the same place again.
-        let stride = (7919 % of_package.len().max(1)) | 1;
+        let stride = coprime(7919, of_package.len());
         for k in 0..of_package.len() {
             if n_done == n {
                 break;
@@ -400,5 +410,19 @@ impl Bench<'_> {
             self.n_spec_differ
         ));
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::coprime;
+
+    #[test]
+    fn a_stride_meets_every_place_once() {
+        for n in [1, 2, 30, 89, 7919, 15838] {
+            let mut met: Vec<usize> = (0..n).map(|k| k * coprime(7919, n) % n).collect();
+            met.sort_unstable();
+            assert!(met.iter().copied().eq(0..n), "{n}");
+        }
     }
 }
