@@ -8,7 +8,6 @@ mod cursor;
 mod environment;
 mod error;
 mod file;
-#[allow(dead_code)] // facts that the checker and the queries are going to read
 mod infer;
 mod layout;
 mod library;
@@ -16,12 +15,10 @@ mod locate;
 mod name;
 mod outline;
 mod project;
-#[allow(dead_code)] // as above
 mod scope;
 mod session;
 mod source;
 mod symbol;
-#[allow(dead_code)] // the tree keeps what the checker and the queries are going to read
 mod syntax;
 mod tables;
 mod validity;

@@ -83,9 +83,6 @@ pub(crate) enum BindKind {
         from: u32,
         alias: u32,
     },
-    Star {
-        from: u32,
-    },
     Function(FuncId),
     Class(ClassId),
     Walrus(ExprId),

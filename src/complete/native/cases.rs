@@ -384,6 +384,7 @@ mod values {
         class_patterns: "def f(v):\n    match v:\n        case Z() as z:\n            z.█", "+zap";
         class_patterns_narrow_the_subject: "def f(v):\n    match v:\n        case Z():\n            v.█", "+zap";
         attribute_patterns: "class P:\n    def __init__(self):\n        self.z = Z()\ndef f(v):\n    match v:\n        case P(z=got):\n            got.█", "+zap";
+        a_group_of_exceptions_is_not_the_exception: "class E(Exception):\n    def zip(self): ...\ntry:\n    pass\nexcept* E as e:\n    e.█", "unknown";
         exceptions_by_class: "class E(Exception):\n    def zip(self): ...\ntry:\n    pass\nexcept E as e:\n    e.█", "+zip +args";
         exceptions_by_tuple: "class E(Exception):\n    def zip(self): ...\ntry:\n    pass\nexcept (E, ValueError) as e:\n    e.█", "+zip +args";
         global_assigned_in_a_function: "conn = None\ndef init():\n    global conn\n    conn = Z()\ndef use():\n    return conn.█", "+zap";

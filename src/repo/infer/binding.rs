@@ -358,7 +358,8 @@ impl World<'_> {
             }
             BindKind::Except { handler } => {
                 let handler = &ast.handlers[handler as usize];
-                let Some(kind) = handler.kind.some() else {
+                // `except* E as group` binds a group of such exceptions, which is no `E`.
+                let Some(kind) = handler.kind.some().filter(|_| !handler.is_star) else {
                     return TySet::unknown();
                 };
                 let classes = self.expr(env, kind);
@@ -369,7 +370,6 @@ impl World<'_> {
                 let from = &ast.imports_from[from as usize];
                 self.imported_from(&env.file, from, ast.aliases[alias as usize].name)
             }
-            BindKind::Star { .. } => TySet::unknown(),
             BindKind::Walrus(expr) => match ast.kind(expr) {
                 ExprKind::Walrus { value, .. } => self.expr(env, value),
                 _ => TySet::unknown(),

@@ -365,28 +365,4 @@ impl World<'_> {
         }
         found
     }
-
-    /// The values of an enum's members together.
-    pub(super) fn enum_values(&self, class: ClassKey) -> TySet {
-        let mut out = TySet::empty();
-        for entry in &self.mro(class).entries {
-            let Some(env) = self.class_env(entry.class) else {
-                continue;
-            };
-            if env.file.module_name == Name::ENUM || !self.is_enum(entry.class) {
-                continue;
-            }
-            for b in env.file.scopes.all(env.scope) {
-                if let BindKind::Target { value, .. } = b.kind
-                    && !b.name.is_dunder()
-                {
-                    out.join(self.expr(&env, value));
-                }
-            }
-        }
-        if out.is_empty() {
-            out.unknown = true;
-        }
-        out
-    }
 }

@@ -366,10 +366,6 @@ impl<'s> World<'s> {
         self.late.get()
     }
 
-    pub(crate) fn n_steps(&self) -> u32 {
-        self.steps.get()
-    }
-
     pub(crate) fn file(&self, id: FileId) -> Arc<File> {
         if let Some(index) = id.library_index() {
             return self.library().file(index);

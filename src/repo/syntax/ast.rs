@@ -286,17 +286,9 @@ pub(crate) struct Param {
     pub(crate) start: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TypeParamKind {
-    TypeVar,
-    TypeVarTuple,
-    ParamSpec,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypeParam {
     pub(crate) name: Name,
-    pub(crate) kind: TypeParamKind,
     pub(crate) bound: ExprId,
     pub(crate) default: ExprId,
     pub(crate) start: u32,
@@ -441,7 +433,6 @@ pub(crate) enum PatternKind {
     As {
         pattern: PatId,
         name: Name,
-        name_start: u32,
     },
 }
 

@@ -167,16 +167,7 @@ impl Parser<'_> {
     ) -> StmtId {
         let first_expr = self.ast.exprs.len() as u32;
         self.advance();
-        let name_start = self.tok.start;
-        let mut name = Name::EMPTY;
-        if !self.cursor_defines() {
-            if self.at(T::Name) {
-                name = self.name_of(self.tok);
-                self.advance();
-            } else {
-                self.error("expected a function name");
-            }
-        }
+        let (name, name_start) = self.defined_name("expected a function name");
         let type_params = self.type_parameters();
         let mut params = Run::default();
         if self.expect(T::LParen, "expected '('") {
@@ -221,19 +212,25 @@ impl Parser<'_> {
         self.push(StmtKind::Function(id), start)
     }
 
-    pub(super) fn class(&mut self, start: u32, def_start: u32, decorators: Run) -> StmtId {
-        let first_expr = self.ast.exprs.len() as u32;
-        self.advance();
-        let name_start = self.tok.start;
+    /// The name after `def` or `class` and where it begins; empty where the cursor stands for it.
+    fn defined_name(&mut self, missing: &'static str) -> (Name, u32) {
+        let start = self.tok.start;
         let mut name = Name::EMPTY;
         if !self.cursor_defines() {
             if self.at(T::Name) {
                 name = self.name_of(self.tok);
                 self.advance();
             } else {
-                self.error("expected a class name");
+                self.error(missing);
             }
         }
+        (name, start)
+    }
+
+    pub(super) fn class(&mut self, start: u32, def_start: u32, decorators: Run) -> StmtId {
+        let first_expr = self.ast.exprs.len() as u32;
+        self.advance();
+        let (name, name_start) = self.defined_name("expected a class name");
         let type_params = self.type_parameters();
         let mut args = Run::default();
         if self.eat(T::LParen) {

@@ -57,9 +57,8 @@ impl Parser<'_> {
             return pattern;
         }
         let name = self.name_of(self.tok);
-        let name_start = self.tok.start;
         self.advance();
-        self.pattern_node(PatternKind::As { pattern, name, name_start }, start)
+        self.pattern_node(PatternKind::As { pattern, name }, start)
     }
 
     fn or_pattern(&mut self) -> PatId {
@@ -295,13 +294,7 @@ impl Parser<'_> {
         }
         let mut params: SmallVec<[TypeParam; 4]> = SmallVec::new();
         loop {
-            let kind = match self.tok.kind {
-                T::Star => TypeParamKind::TypeVarTuple,
-                T::DoubleStar => TypeParamKind::ParamSpec,
-                T::Name => TypeParamKind::TypeVar,
-                _ => break,
-            };
-            if kind != TypeParamKind::TypeVar {
+            if matches!(self.tok.kind, T::Star | T::DoubleStar) {
                 self.advance();
             }
             if !self.at(T::Name) {
@@ -311,7 +304,7 @@ impl Parser<'_> {
             self.advance();
             let bound = if self.eat(T::Colon) { self.test() } else { ExprId::NONE };
             let default = if self.eat(T::Assign) { self.test() } else { ExprId::NONE };
-            params.push(TypeParam { name, kind, bound, default, start });
+            params.push(TypeParam { name, bound, default, start });
             if !self.eat(T::Comma) {
                 break;
             }
