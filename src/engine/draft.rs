@@ -20,6 +20,8 @@ const GRAM_MAX: usize = 4;
 const GRAM_MIN: usize = 3;
 /// Names that fit, beyond which no guess is made.
 const NAMES_MAX: usize = 4096;
+/// How often names must be guessed right for a guess before anything of the name is written.
+const NAME_LUCK_MIN: f64 = 0.25;
 /// What one more row costs, as a share of a pass of one row. Between 0.08 and 0.2 on processors and less on
 /// a GPU; the best length hardly depends on it.
 const ROW_COST: f64 = 0.15;
@@ -66,14 +68,56 @@ pub(super) struct Drafter {
     /// Hash of a run of tokens to the position right after its last occurrence. One map for each length.
     after: [FxHashMap<u64, u32>; GRAM_MAX - GRAM_MIN + 1],
     n_indexed: usize,
-    /// Words of the prompt, and where each stands last.
-    words: FxHashMap<Box<[u8]>, usize>,
+    words: Words,
     look_ups: Luck,
     names: Luck,
-    /// Tokens at the front of the last draft that came from a name.
-    n_named: usize,
+    front: Front,
     /// Look-ups left out since the last one, when they were hardly ever right.
     n_skipped: usize,
+}
+
+/// What a draft begins with, before what was looked up, in tokens.
+#[derive(Clone, Copy, Debug)]
+enum Front {
+    /// What must come: no guess.
+    Forced(usize),
+    /// A likely name.
+    Named(usize),
+}
+
+/// The words of a text that grows, and where each stands last.
+#[derive(Clone, Debug)]
+struct Words {
+    last: FxHashMap<Box<[u8]>, usize>,
+    /// Bytes before the text that grows.
+    n_before: usize,
+    /// Bytes of it that were read; a word begins there.
+    n_read: usize,
+}
+
+impl Words {
+    fn of(prompt: &[u8]) -> Self {
+        let mut words = Self { last: FxHashMap::default(), n_before: 0, n_read: 0 };
+        words.read(&[prompt, b"\n"].concat());
+        Self { n_before: words.n_read, n_read: 0, ..words }
+    }
+
+    /// Read on in the text after the prompt; a word that may still grow is left for later.
+    fn read(&mut self, text: &[u8]) {
+        let is_part = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80;
+        let end = text.iter().rposition(|b| !is_part(b)).map_or(0, |i| i + 1);
+        if end <= self.n_read {
+            return;
+        }
+        let mut at = self.n_before + self.n_read;
+        for word in text[self.n_read..end - 1].split(|b| !is_part(b)) {
+            if !word.is_empty() {
+                self.last.insert(word.into(), at);
+            }
+            at += word.len() + 1;
+        }
+        self.n_read = end;
+    }
 }
 
 impl Drafter {
@@ -82,10 +126,10 @@ impl Drafter {
         let mut drafter = Self {
             after: Default::default(),
             n_indexed: 0,
-            words: words(text),
+            words: Words::of(text),
             look_ups: Luck::new(0.7),
             names: Luck::new(0.5),
-            n_named: 0,
+            front: Front::Forced(0),
             n_skipped: 0,
         };
         drafter.index(tokens);
@@ -120,6 +164,25 @@ impl Drafter {
         Vec::new()
     }
 
+    /// The rest of the name that is most likely being written: of those that fit the one that was
+    /// written last, or else the first one when something of it is written already.
+    fn likely_name(&self, constraint: &dyn Constraint) -> Vec<u8> {
+        let Some((automaton, state)) = constraint.open_name() else {
+            return Vec::new();
+        };
+        let (names, n_typed) = (automaton.names(), state.n_typed());
+        if state.n_names() > NAMES_MAX || n_typed == 0 && self.names.p() < NAME_LUCK_MIN {
+            return Vec::new();
+        }
+        let used = names.fitting(state).filter_map(|name| Some((self.words.last.get(name)?, name)));
+        let name = match used.max() {
+            Some((_, name)) => Some(name),
+            None if n_typed > 0 => names.fitting(state).find(|name| name.len() > n_typed),
+            None => None,
+        };
+        name.map_or_else(Vec::new, |name| name[n_typed..].to_vec())
+    }
+
     /// How many tokens are worth looking up now. Where luck is bad one is tried now and then.
     fn n_wanted(&mut self) -> usize {
         let n = self.look_ups.best_len();
@@ -132,12 +195,15 @@ impl Drafter {
 
     /// A draft of `n` tokens was right for `n_taken`.
     pub(super) fn learn(&mut self, n: usize, n_taken: usize) {
-        let n_named = self.n_named.min(n);
-        if n_named > 0 {
-            self.names.learn(1, n_taken.min(1));
-        }
-        if n > n_named && n_taken >= n_named {
-            self.look_ups.learn(n - n_named, n_taken - n_named);
+        let n_front = match self.front {
+            Front::Forced(n_front) => n_front,
+            Front::Named(n_front) => {
+                self.names.learn(n_front.min(1), n_taken.min(1));
+                n_front
+            }
+        };
+        if n > n_front && n_taken >= n_front {
+            self.look_ups.learn(n - n_front, n_taken - n_front);
         }
     }
 }
@@ -191,13 +257,11 @@ impl Sequence {
         let Some(drafter) = &mut self.drafter else {
             return draft;
         };
-        drafter.n_named = 0;
+        drafter.front = Front::Forced(draft.len());
         if let (true, Some(constraint)) = (forced.is_empty(), &self.constraint) {
-            let luck = drafter.names.p();
-            let written = self.scan.text();
-            let rest = likely_name(constraint.as_ref(), written, &drafter.words, luck);
-            draft = encoded(&rest);
-            drafter.n_named = draft.len();
+            drafter.words.read(self.scan.text());
+            draft = encoded(&drafter.likely_name(constraint.as_ref()));
+            drafter.front = Front::Named(draft.len());
         }
         drafter.index(&self.tokens);
         let n_left = (n_max - draft.len()).min(drafter.n_wanted());
@@ -210,67 +274,6 @@ impl Sequence {
         }
         draft
     }
-}
-
-/// The rest of the name that is most likely being written: of those that fit the one that was written
-/// last, or else the first one when something of it is written already. `luck` is how often such guesses
-/// are right.
-fn likely_name(
-    constraint: &dyn Constraint,
-    written: &[u8],
-    prompt: &FxHashMap<Box<[u8]>, usize>,
-    luck: f64,
-) -> Vec<u8> {
-    let Some((automaton, state)) = constraint.open_name() else {
-        return Vec::new();
-    };
-    let (names, n_typed) = (automaton.names(), state.n_typed());
-    if state.n_names() > NAMES_MAX || n_typed == 0 && luck < 0.25 {
-        return Vec::new();
-    }
-    let before = &written[..written.len() - n_typed.min(written.len())];
-    // What was written comes after everything in the prompt.
-    let last_use = |name: &[u8]| {
-        last_word(before, name).map(|at| (true, at)).or_else(|| Some((false, *prompt.get(name)?)))
-    };
-    let used = names.fitting(state).filter_map(|name| Some((last_use(name)?, name))).max();
-    let name = match used {
-        Some((_, name)) => Some(name),
-        None if n_typed > 0 => names.fitting(state).find(|name| name.len() > n_typed),
-        None => None,
-    };
-    name.map_or_else(Vec::new, |name| name[n_typed..].to_vec())
-}
-
-fn is_part(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80
-}
-
-/// The words of a text, and where each begins last.
-fn words(text: &[u8]) -> FxHashMap<Box<[u8]>, usize> {
-    let mut found = FxHashMap::default();
-    let mut at = 0;
-    for word in text.split(|b| !is_part(b)) {
-        if !word.is_empty() {
-            found.insert(word.into(), at);
-        }
-        at += word.len() + 1;
-    }
-    found
-}
-
-/// Where a word stands last in a text.
-fn last_word(text: &[u8], word: &[u8]) -> Option<usize> {
-    let mut end = text.len();
-    while let Some(at) = text[..end].windows(word.len()).rposition(|w| w == word) {
-        let is_whole = !text[..at].last().is_some_and(is_part)
-            && !text.get(at + word.len()).is_some_and(is_part);
-        if is_whole {
-            return Some(at);
-        }
-        end = at + word.len() - 1;
-    }
-    None
 }
 
 #[cfg(test)]
@@ -312,11 +315,25 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_found_whole_and_last() {
-        assert_eq!(last_word(b"item items item_x item", b"item"), Some(18));
-        assert_eq!(last_word(b"items", b"item"), None);
-        assert_eq!(last_word(b"", b"item"), None);
-        let words = words(b"a.b(a, bc)");
-        assert_eq!((words.len(), words[&b"a"[..]], words[&b"bc"[..]]), (3, 4, 7));
+    fn words_are_read_whole_as_the_text_grows_and_the_last_one_counts() {
+        let mut words = Words::of(b"a.b(a, bc)");
+        let at = |words: &Words, word: &[u8]| words.last.get(word).copied();
+        assert_eq!((at(&words, b"a"), at(&words, b"bc"), words.last.len()), (Some(4), Some(7), 3));
+        words.read(b"a.it");
+        assert_eq!((at(&words, b"a"), at(&words, b"it")), (Some(11), None), "`it` may grow");
+        words.read(b"a.item.b");
+        assert_eq!((at(&words, b"item"), at(&words, b"b")), (Some(13), Some(2)));
+        assert_eq!(at(&words, b"it"), None);
+    }
+
+    #[test]
+    fn what_had_to_come_says_nothing_about_luck() {
+        let mut drafter = Drafter::new(&[], b"");
+        let before = drafter.look_ups.p();
+        drafter.front = Front::Forced(3);
+        drafter.learn(3, 3);
+        assert_eq!(drafter.look_ups.p(), before);
+        drafter.learn(5, 3);
+        assert!(drafter.look_ups.p() < before);
     }
 }
