@@ -82,7 +82,7 @@ impl ModelArgs {
 
     /// Load the model with a cache for `n_tokens`.
     pub(super) fn load_for(&self, env: &Environment, n_tokens: usize) -> anyhow::Result<Model> {
-        self.load_with(env, Some(n_tokens))
+        self.load_seqs(env, Some(n_tokens), NonZeroUsize::MIN)
     }
 
     /// Load the model for up to `n_seqs` texts at once, with a cache for `n_tokens` in all.
@@ -93,10 +93,6 @@ impl ModelArgs {
         n_seqs: usize,
     ) -> anyhow::Result<Model> {
         self.load_seqs(env, Some(n_tokens), NonZeroUsize::new(n_seqs).unwrap_or(NonZeroUsize::MIN))
-    }
-
-    fn load_with(&self, env: &Environment, n_tokens: Option<usize>) -> anyhow::Result<Model> {
-        self.load_seqs(env, n_tokens, NonZeroUsize::MIN)
     }
 
     fn load_seqs(

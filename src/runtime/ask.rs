@@ -12,8 +12,8 @@
 use super::drive::Surroundings;
 use crate::base::{Answer, CandidateSource, Candidates, NameRole, Query, SeqId, limit};
 use crate::constrain::{AskAt, PlaceKind};
-use rustc_hash::{FxHashMap, FxHasher};
-use std::hash::{Hash, Hasher};
+use rustc_hash::FxHashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -77,7 +77,10 @@ pub(super) struct Asker<'a> {
     line: Line<'a>,
     ready: Vec<Answered>,
     n_waiting: usize,
-    known: FxHashMap<u64, Candidates>,
+    /// Answers by the hash of their question, when several sequences may ask the same. The hash is keyed
+    /// and the run short: a collision is not to be expected.
+    known: Option<FxHashMap<u64, Candidates>>,
+    hasher: RandomState,
     keys: FxHashMap<SeqId, u64>,
 }
 
@@ -91,8 +94,10 @@ pub(super) fn with_asker<T>(
     f: impl FnOnce(&mut Asker<'_>) -> T,
 ) -> T {
     match tool {
-        None => f(&mut Asker::new(Line::Nobody)),
-        Some(tool) if n_seqs < 2 && !tool.is_process() => f(&mut Asker::new(Line::Here(tool))),
+        None => f(&mut Asker::new(Line::Nobody, n_seqs)),
+        Some(tool) if n_seqs < 2 && !tool.is_process() => {
+            f(&mut Asker::new(Line::Here(tool), n_seqs))
+        }
         Some(tool) => std::thread::scope(|scope| {
             let (questions, inbox) = channel::<Question>();
             let (outbox, answers) = channel();
@@ -103,18 +108,19 @@ pub(super) fn with_asker<T>(
                     }
                 }
             });
-            f(&mut Asker::new(Line::Thread { questions, answers }))
+            f(&mut Asker::new(Line::Thread { questions, answers }, n_seqs))
         }),
     }
 }
 
 impl<'a> Asker<'a> {
-    fn new(line: Line<'a>) -> Self {
+    fn new(line: Line<'a>, n_seqs: usize) -> Self {
         Self {
             line,
             ready: Vec::new(),
             n_waiting: 0,
-            known: FxHashMap::default(),
+            known: (n_seqs > 1).then(FxHashMap::default),
+            hasher: RandomState::new(),
             keys: FxHashMap::default(),
         }
     }
@@ -147,17 +153,17 @@ impl<'a> Asker<'a> {
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
         let offset = text.len();
         text.push_str(&file.after);
-        let mut hasher = FxHasher::default();
         let role = role(at.kind);
-        (&file.path, &text, offset, role).hash(&mut hasher);
-        let key = hasher.finish();
-        if let Some(known) = self.known.get(&key) {
-            self.ready.push(at_once(known.clone()));
-            return;
+        if let Some(known) = &self.known {
+            let key = self.hasher.hash_one((&file.path, &text, offset, role));
+            if let Some(candidates) = known.get(&key) {
+                self.ready.push(at_once(candidates.clone()));
+                return;
+            }
+            self.keys.insert(seq, key);
         }
         let call = times.call.min(left);
         let question = Question { seq, path: file.path.clone(), text, offset, role, call };
-        self.keys.insert(seq, key);
         match &mut self.line {
             Line::Nobody => {}
             Line::Here(tool) => {
@@ -191,11 +197,11 @@ impl<'a> Asker<'a> {
     }
 
     fn take(&mut self, answered: Answered) {
-        if let Some(key) = self.keys.remove(&answered.seq)
+        if let (Some(key), Some(known)) = (self.keys.remove(&answered.seq), &mut self.known)
             && answered.candidates.answer != Answer::TimedOut
-            && self.known.len() < KNOWN_MAX
+            && known.len() < KNOWN_MAX
         {
-            self.known.insert(key, answered.candidates.clone());
+            known.insert(key, answered.candidates.clone());
         }
         self.ready.push(answered);
     }
@@ -263,8 +269,7 @@ mod tests {
     }
 
     /// Ask the same at two places by three sequences; answers in the order of the sequences.
-    fn ask(tool: &mut Told, times: ToolTimes, spent: Duration) -> Vec<Candidates> {
-        let n_seqs = if tool.is_process { 3 } else { 1 };
+    fn ask(tool: &mut Told, n_seqs: usize, times: ToolTimes, spent: Duration) -> Vec<Candidates> {
         with_asker(Some(tool), n_seqs, |asker| {
             let mut all: Vec<Answered> = Vec::new();
             for (seq, written) in [(0, &b""[..]), (1, b""), (2, b"y.")] {
@@ -280,11 +285,12 @@ mod tests {
 
     #[test]
     fn every_question_is_answered_and_the_same_one_is_asked_once() {
-        for is_process in [false, true] {
+        // One sequence asks in place and never the same again; the others go through a thread.
+        for (n_seqs, is_process, n_calls) in [(1, false, 3), (3, false, 2), (3, true, 2)] {
             let mut tool = Told { is_process, ..Told::at_once() };
-            let answers = ask(&mut tool, ToolTimes::default(), Duration::ZERO);
+            let answers = ask(&mut tool, n_seqs, ToolTimes::default(), Duration::ZERO);
             assert!(answers.iter().all(|a| a.answer == Answer::Closed) && answers.len() == 3);
-            assert_eq!(tool.calls, 2);
+            assert_eq!(tool.calls, n_calls);
         }
     }
 
@@ -292,11 +298,11 @@ mod tests {
     fn late_answers_and_requests_without_time_left_constrain_nothing() {
         let mut slow = Told { after: Duration::from_millis(30), ..Told::at_once() };
         let times = ToolTimes { call: Duration::from_millis(1), ..ToolTimes::default() };
-        let answers = ask(&mut slow, times, Duration::ZERO);
+        let answers = ask(&mut slow, 3, times, Duration::ZERO);
         assert!(answers.iter().all(|a| a.answer == Answer::TimedOut));
         assert_eq!(slow.calls, 3, "a missed deadline is no answer to remember");
         let mut tool = Told::at_once();
-        let answers = ask(&mut tool, ToolTimes::default(), Duration::from_secs(3600));
+        let answers = ask(&mut tool, 1, ToolTimes::default(), Duration::from_secs(3600));
         assert!(answers.iter().all(|a| a.answer == Answer::TimedOut && a.reason.is_some()));
         assert_eq!(tool.calls, 0);
     }
@@ -305,7 +311,7 @@ mod tests {
     fn a_tool_that_fails_and_no_tool_at_all_are_unknown() {
         for is_process in [false, true] {
             let mut tool = Told { fails: true, is_process, ..Told::at_once() };
-            let answers = ask(&mut tool, ToolTimes::default(), Duration::ZERO);
+            let answers = ask(&mut tool, 3, ToolTimes::default(), Duration::ZERO);
             assert!(answers.iter().all(|a| a.answer == Answer::Unknown) && answers.len() == 3);
         }
         with_asker(None, 1, |asker| {

@@ -323,11 +323,8 @@ impl Model {
         params: SamplingParams,
         on_text: &mut dyn FnMut(&str),
     ) -> Result<Output, RuntimeError> {
-        let request = Request::new(self.encode(prompt)?, params);
-        let mut outputs = self.run(vec![Work::plain(request)], None, &mut |_, t| {
-            on_text(t);
-        })?;
-        outputs.pop().ok_or(RuntimeError::Stalled)
+        let outputs = self.generate_samples(prompt, params, None, &mut |_, t| on_text(t))?;
+        outputs.into_iter().next().ok_or(RuntimeError::Stalled)
     }
 
     /// As [`Model::generate`], with a restriction on what may be written.
@@ -341,10 +338,9 @@ impl Model {
         constraint: Box<dyn Constraint>,
         on_text: &mut dyn FnMut(&str),
     ) -> Result<Output, RuntimeError> {
-        let mut outputs =
+        let outputs =
             self.generate_samples(prompt, params, Some(constraint), &mut |_, t| on_text(t))?;
-        outputs.truncate(1);
-        outputs.pop().ok_or(RuntimeError::Stalled)
+        outputs.into_iter().next().ok_or(RuntimeError::Stalled)
     }
 
     /// Write as many texts after a prompt as the parameters say; `on_text` is told (sample, new text).
