@@ -50,6 +50,13 @@ DEVICE Pairs round_pairs(const float (&v)[16]) {
     return p;
 }
 
+/// The weights of a Raw as bf16, by way of their f32 values.
+template <class Format> DEVICE Pairs rounded(const typename Format::Raw& r, u32 lane) {
+    float v[16];
+    Format::values(r, lane, v);
+    return round_pairs(v);
+}
+
 // Each format has the bytes of a tile in the three arrays, what a lane reads of it (Raw), and the weights of a Raw.
 
 struct Bf16 {
@@ -81,11 +88,7 @@ struct F16 {
 #pragma unroll
         for (int i = 0; i < 8; ++i) v[2 * i] = dev::f16_low(p.a[i]), v[2 * i + 1] = dev::f16_high(p.a[i]);
     }
-    DEVICE static Pairs pairs(const Raw& r, u32 lane) {
-        float v[16];
-        values(r, lane, v);
-        return round_pairs(v);
-    }
+    DEVICE static Pairs pairs(const Raw& r, u32 lane) { return rounded<F16>(r, lane); }
 };
 
 /// w = d q, eight-bit codes; a scale is the f16 of a row.
@@ -106,11 +109,7 @@ struct Q8_0 {
             v[i] = dev::f16_float(r.d[i / 8]) * static_cast<float>(q);
         }
     }
-    DEVICE static Pairs pairs(const Raw& r, u32 lane) {
-        float v[16];
-        values(r, lane, v);
-        return round_pairs(v);
-    }
+    DEVICE static Pairs pairs(const Raw& r, u32 lane) { return rounded<Q8_0>(r, lane); }
 };
 
 DEVICE float nibble(Words2 codes, int i) {
@@ -131,11 +130,7 @@ struct Q4_0 {
 #pragma unroll
         for (int i = 0; i < 16; ++i) v[i] = dev::f16_float(r.d[i / 8]) * (nibble(r.codes, i) - 8.0f);
     }
-    DEVICE static Pairs pairs(const Raw& r, u32 lane) {
-        float v[16];
-        values(r, lane, v);
-        return round_pairs(v);
-    }
+    DEVICE static Pairs pairs(const Raw& r, u32 lane) { return rounded<Q4_0>(r, lane); }
 };
 
 /// w = d q + m; a scale is the pair (d, m) of a row.
@@ -155,11 +150,7 @@ struct Q4_1 {
             v[i] = dev::fma(dev::f16_low(dm), nibble(r.codes, i), dev::f16_high(dm));
         }
     }
-    DEVICE static Pairs pairs(const Raw& r, u32 lane) {
-        float v[16];
-        values(r, lane, v);
-        return round_pairs(v);
-    }
+    DEVICE static Pairs pairs(const Raw& r, u32 lane) { return rounded<Q4_1>(r, lane); }
 };
 
 /// w = d s q - dmin m: bytes (s, m) of a row for 32 columns, the pair (d, dmin) of a row for 256.
@@ -182,11 +173,7 @@ struct Q4_K {
             for (int i = 0; i < 8; ++i) v[8 * h + i] = dev::fma(d, nibble(r.codes, 8 * h + i), -m);
         }
     }
-    DEVICE static Pairs pairs(const Raw& r, u32 lane) {
-        float v[16];
-        values(r, lane, v);
-        return round_pairs(v);
-    }
+    DEVICE static Pairs pairs(const Raw& r, u32 lane) { return rounded<Q4_K>(r, lane); }
 };
 
 /// w = d s (q - 32): low nibbles, then the upper two bits; signed bytes s of a row for 16 columns, f16 d for 256.
@@ -212,11 +199,7 @@ struct Q6_K {
             }
         }
     }
-    DEVICE static Pairs pairs(const Raw& r, u32 lane) {
-        float v[16];
-        values(r, lane, v);
-        return round_pairs(v);
-    }
+    DEVICE static Pairs pairs(const Raw& r, u32 lane) { return rounded<Q6_K>(r, lane); }
 };
 
 /// What the lane holds of a tile that lies in the matrix's arrays.

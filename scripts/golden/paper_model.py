@@ -83,7 +83,7 @@ def main():
 def follow(model, prompt, trigger, names, confidence, blank):
     """As paper_policy.decode, with names that are token paths already."""
     context, ids, asked = list(prompt), [], []
-    paths, done, total, last = None, [], 0.0, 0.0
+    rule, last = paper_policy.Rule(more, best_of), 0.0
     for step in range(STEPS):
         text = [i for i in ids if i not in blank]
         after_trigger = bool(text) and text[-1] == trigger
@@ -92,24 +92,11 @@ def follow(model, prompt, trigger, names, confidence, blank):
                 raise paper_policy.Close
             if last >= confidence:
                 asked.append(step)
-                paths, done, total = (names or None), [], 0.0
+                rule.follow(names or None)
         probs = torch.softmax(model(torch.tensor([context])).logits[0, -1].double(), -1).tolist()
         if after_trigger:
             probs[trigger] = 0.0
-        choice = None
-        if paths is not None:
-            here = [p for p in paths if p[: len(done)] == done]
-            children = {p[len(done)] for p in here if len(p) > len(done)}
-            if children:
-                child, prob = best_of([(c, probs[c]) for c in children])
-                is_end = bool(done) and done in here
-                if not (is_end and more(total / len(done), (total + prob) / (len(done) + 1))):
-                    choice = child
-                    done = done + [child]
-                    total += prob
-        if choice is None:
-            choice, _ = best_of(list(enumerate(probs)))
-            paths, done, total = None, [], 0.0
+        choice = rule.choose(probs)
         last = probs[choice]
         ids.append(choice)
         context.append(choice)

@@ -67,12 +67,35 @@ def best_of(pairs):
     return ranked[0]
 
 
+class Rule:
+    """Which token follows, while candidates are followed and while not."""
+
+    def __init__(self, more=more, best_of=best_of):
+        self.more, self.best_of = more, best_of
+        self.follow(None)
+
+    def follow(self, paths):
+        """From here on these candidates, as lists of ids; None: none."""
+        self.paths, self.done, self.total = paths, [], 0.0
+
+    def choose(self, probs):
+        here = [p for p in self.paths or [] if p[: len(self.done)] == self.done]
+        children = {p[len(self.done)] for p in here if len(p) > len(self.done)}
+        if children:
+            child, prob = self.best_of([(c, probs[c]) for c in children])
+            n, total = len(self.done), self.total
+            is_end = n > 0 and self.done in here
+            if not (is_end and self.more(total / n, (total + prob) / (n + 1))):
+                self.done = self.done + [child]
+                self.total += prob
+                return child
+        self.follow(None)
+        return self.best_of(list(enumerate(probs)))[0]
+
+
 def decode(logits, answers, confidence, cache):
     text, ids, asked = "", [], []
-    paths = None  # candidates as id lists, while one is being followed
-    done = []  # ids of the path so far
-    total = 0.0
-    last = 0.0
+    rule, last = Rule(), 0.0
     for step in range(STEPS):
         after_trigger = text.strip().endswith(TRIGGER)
         if after_trigger:
@@ -82,31 +105,14 @@ def decode(logits, answers, confidence, cache):
                 names = [n.strip() for n in answers[len(asked) % len(answers)] if n.strip()]
                 asked.append(step)
                 if any(n not in SKIPPED for n in names):
-                    paths = []
                     for name in names:
                         if name not in cache:
                             cache[name] = encode(text + name)[len(encode(text)) :]
-                        paths.append(cache[name])
-                    done, total = [], 0.0
+                    rule.follow([cache[name] for name in names])
         probs = softmax(logits[step])
         if after_trigger:
             probs[TRIGGER_ID] = 0.0
-        choice = None
-        if paths is not None:
-            here = [p for p in paths if p[: len(done)] == done]
-            children = {p[len(done)] for p in here if len(p) > len(done)}
-            if children:
-                child, prob = best_of([(c, probs[c]) for c in children])
-                is_end = bool(done) and done in here
-                if is_end and more(total / len(done), (total + prob) / (len(done) + 1)):
-                    pass
-                else:
-                    choice = child
-                    done = done + [child]
-                    total += prob
-        if choice is None:
-            choice, _ = best_of(list(enumerate(probs)))
-            paths, done, total = None, [], 0.0
+        choice = rule.choose(probs)
         last = probs[choice]
         ids.append(choice)
         if choice == END:
