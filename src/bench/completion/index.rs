@@ -3,6 +3,7 @@
 //! # Place
 //! Part of `bench::completion`. One thread, so that numbers of different machines can be compared.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,13 @@ use crate::runtime::RuntimeError;
 
 /// Files that are changed, one after the other.
 const CHANGES_MAX: usize = 40;
+/// Lines of the large tree.
+const MILLION: usize = 1_000_000;
+/// Promised of projects with at least so many lines.
+const LINES_JUDGED_MIN: usize = 100_000;
+const LINES_PER_S_MIN: f64 = 200_000.0;
+const BYTES_PER_LINE_MAX: f64 = 1500.0;
+const CHANGE_MS_MAX: f64 = 20.0;
 
 /// One project, analysed from nothing on one thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +74,51 @@ impl IndexSpeed {
         })
     }
 
+    /// Analyse every package, and a tree of a million lines made of copies of them.
+    ///
+    /// # Errors
+    /// When a package is no project, or the copies cannot be written.
+    pub fn measure_all(
+        packages: &[&str],
+        projects: &Path,
+    ) -> Result<Vec<Self>, CompletionBenchError> {
+        let mut speeds = Vec::new();
+        for package in packages {
+            speeds.push(Self::measure(package, &projects.join(package), 3)?);
+        }
+        let file = |path: &Path, what| {
+            let path = path.to_owned();
+            move |problem| CompletionBenchError::File { what, path, problem }
+        };
+        let folder = tempfile::tempdir().map_err(file(Path::new("a temporary folder"), "make"))?;
+        let n_lines: usize = speeds.iter().map(|s| s.lines).sum();
+        for copy in 0..MILLION.div_ceil(n_lines.max(1)) {
+            for package in packages {
+                let (from, to) =
+                    (projects.join(package), folder.path().join(format!("copy_{copy}")));
+                copy_sources(&from, &to.join(package)).map_err(file(&from, "copy"))?;
+            }
+        }
+        speeds.push(Self::measure("copies of all", folder.path(), 1)?);
+        Ok(speeds)
+    }
+
+    /// The promises that were not kept; of small projects nothing is promised.
+    pub fn missed(&self) -> Vec<String> {
+        if self.lines < LINES_JUDGED_MIN {
+            return Vec::new();
+        }
+        let change = quantile(&self.change_ms, 100);
+        let (lines, bytes) = (self.lines_per_s(), self.bytes_per_line());
+        let judged = [
+            (lines >= LINES_PER_S_MIN, format!("{lines:.0} lines/s")),
+            (bytes <= BYTES_PER_LINE_MAX, format!("{bytes:.0} bytes a line")),
+            (change <= CHANGE_MS_MAX, format!("{change:.1} ms from a change to an answer")),
+        ];
+        let failed = judged.into_iter().filter(|(holds, _)| !holds);
+        failed.map(|(_, what)| format!("{}: {what}", self.what)).collect()
+    }
+
     pub fn lines_per_s(&self) -> f64 {
         self.lines as f64 / self.ms.max(1e-3) * 1e3
     }
@@ -96,6 +149,20 @@ impl IndexSpeed {
         }
         csv
     }
+}
+
+fn copy_sources(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_sources(&path, &target)?;
+        } else if path.extension().is_some_and(|e| e == "py" || e == "pyi") {
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
 }
 
 /// Change files all over the project; after each, ask for the names of a module that imports it.

@@ -88,10 +88,15 @@ impl Positions {
         })
     }
 
-    /// Only the accesses of members: what a decoder meets that is guided at every dot.
-    pub fn members_only(mut self) -> Self {
-        self.positions.retain(|p| p.kind == PositionKind::Member);
-        self
+    /// The packages, each once, in order.
+    pub fn packages(&self) -> Vec<&str> {
+        let mut packages: Vec<&str> = Vec::new();
+        for position in &self.positions {
+            if !packages.contains(&position.package.as_str()) {
+                packages.push(&position.package);
+            }
+        }
+        packages
     }
 }
 

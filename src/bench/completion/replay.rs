@@ -18,6 +18,9 @@ use crate::constrain::{
 };
 use crate::repo::{FunctionInfo, Snapshot};
 
+/// Promised: at most this share of real names is forbidden.
+const FORBIDDEN_RATE_MAX: f64 = 0.003;
+
 /// Of a place where the guide forbade what the author wrote, what is needed to find the fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forbidden {
@@ -98,6 +101,16 @@ impl Replay {
     /// The share of the places where what stands there was forbidden.
     pub fn forbidden_rate(&self) -> f64 {
         self.forbidden.len() as f64 / self.asked.max(1) as f64
+    }
+
+    /// The promise that was not kept, if so.
+    pub fn missed(&self) -> Option<String> {
+        let rate = self.forbidden_rate();
+        (rate > FORBIDDEN_RATE_MAX).then(|| {
+            format!(
+                "replay: {rate:.5} of the places forbidden, at most {FORBIDDEN_RATE_MAX} wanted"
+            )
+        })
     }
 
     /// One line for each replay, with a head.

@@ -27,37 +27,13 @@ pub struct Access {
     pub ms: f64,
 }
 
-/// Sums over the accesses of one setting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Accuracy {
-    pub n: usize,
-    pub n_right: usize,
-}
-
-impl Accuracy {
-    /// Of the accesses with a label.
-    pub fn of(accesses: &[Access], setting: &str) -> Self {
-        let mut sum = Self::default();
-        for access in accesses.iter().filter(|a| a.setting == setting) {
-            sum.n += 1;
-            sum.n_right += usize::from(access.is_right);
-        }
-        sum
-    }
-
-    /// Per cent right; zero of nothing.
-    pub fn percent(self) -> f64 {
-        100.0 * self.n_right as f64 / self.n.max(1) as f64
-    }
-}
-
 /// Predict the name at a member position under every setting. Empty when the position is not a member
 /// that is read, or when the tool's answer there is not complete: nothing would be constrained. One of the
 /// settings must be guided, and is what finds out.
 ///
 /// # Errors
 /// As [`Model::complete`].
-pub fn predict(
+pub(super) fn predict(
     model: &mut Model,
     tool: &mut dyn CandidateSource,
     snapshot: &Snapshot,

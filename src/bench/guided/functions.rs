@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// A function that positions were sampled from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Function {
+pub(super) struct Function {
     pub package: String,
     /// Relative to the folder of projects.
     pub file: PathBuf,
@@ -26,7 +26,7 @@ pub struct Function {
 }
 
 /// The functions of a sample, each once, in the order of their positions.
-pub fn functions(positions: &[Position]) -> Vec<Function> {
+pub(super) fn functions(positions: &[Position]) -> Vec<Function> {
     let mut found: Vec<Function> = Vec::new();
     for p in positions {
         let function = Function {
@@ -47,7 +47,11 @@ impl Function {
     ///
     /// # Errors
     /// When its file is not one of the project.
-    pub fn target(&self, projects: &Path, snapshot: &Snapshot) -> Result<Target, GuidedBenchError> {
+    pub(super) fn target(
+        &self,
+        projects: &Path,
+        snapshot: &Snapshot,
+    ) -> Result<Target, GuidedBenchError> {
         let path = projects.join(&self.file);
         let path = path.canonicalize().unwrap_or(path);
         let not_there = || GuidedBenchError::NotInProject { path: path.clone() };
@@ -60,7 +64,7 @@ impl Function {
 
 /// One way to write.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub(super) struct Setting {
     pub label: &'static str,
     pub config: CompleteConfig,
 }
@@ -105,7 +109,7 @@ impl Sample {
 ///
 /// # Errors
 /// As [`Model::complete`].
-pub fn write(
+pub(super) fn write(
     model: &mut Model,
     tool: &mut dyn CandidateSource,
     function: &Function,
@@ -151,7 +155,7 @@ pub fn write(
 
 /// Names that were written where the answer was complete, and that a fresh question about the finished
 /// text does not list. Names cut off by the end of the text do not count.
-pub fn missing_names(
+pub(super) fn missing_names(
     completion: &Completion,
     target: &Target,
     tool: &mut dyn CandidateSource,

@@ -13,8 +13,10 @@ mod accuracy;
 mod error;
 mod functions;
 mod report;
+mod run;
 
-pub use accuracy::{Access, Accuracy, predict};
+pub use accuracy::Access;
 pub use error::GuidedBenchError;
-pub use functions::{Function, Sample, Setting, functions, missing_names, write};
-pub use report::{Ratio, median, ratios};
+pub use functions::Sample;
+pub use report::{MemberRow, WritingRow};
+pub use run::{GuidedRun, PeerTask, Plan};

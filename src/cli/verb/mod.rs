@@ -4,7 +4,6 @@
 //! Part of `cli`. Verbs share arguments and printing through `cli`, never through each other.
 
 pub(super) mod bench;
-pub(super) mod bench_guided;
 pub(super) mod candidates;
 pub(super) mod check;
 pub(super) mod complete;

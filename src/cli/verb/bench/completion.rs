@@ -1,9 +1,10 @@
-//! `tether bench`: measurements of what the program promises.
+//! `tether bench completion`: a completion tool at real identifiers, what the guide would have forbidden, and
+//! how fast projects are analysed.
 //!
 //! # Place
-//! Part of `cli`; the measurements themselves are in `bench`.
+//! Part of `cli`.
 
-use super::bench_guided;
+use super::SampleArgs;
 use crate::bench::completion::{
     self, ALL, CacheHead, CacheWriter, IndexSpeed, Outcome as Answered, Position, Positions,
     Replay, ReplayConfig, Report, RunConfig, Slice, Threshold,
@@ -11,48 +12,17 @@ use crate::bench::completion::{
 use crate::cli::Outcome;
 use crate::cli::env::Environment;
 use crate::cli::output::{message, print, table};
-use crate::repo::{ProjectConfig, PythonChoice};
-use crate::runtime::{Repository, RuntimeError, ToolChoice};
+use crate::runtime::ToolChoice;
 use anyhow::Context;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Promised: at most this share of real names is forbidden.
-const FORBIDDEN_RATE_MAX: f64 = 0.003;
-/// Promised of projects with at least so many lines.
-const LINES_JUDGED_MIN: usize = 100_000;
-const LINES_PER_S_MIN: f64 = 200_000.0;
-const BYTES_PER_LINE_MAX: f64 = 1500.0;
-const CHANGE_MS_MAX: f64 = 20.0;
 /// How far below what was reached a ratchet lies.
 const RATCHET_SLACK: f64 = 0.01;
-/// Lines of the large tree.
-const MILLION: usize = 1_000_000;
 
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    /// Ask a completion tool at every identifier of a sample of real functions.
-    Completion(CompletionArgs),
-    /// Write real functions with and without the guide, and predict real member accesses.
-    Guided(bench_guided::Args),
-}
-
-#[derive(Debug, clap::Args)]
-struct CompletionArgs {
-    /// The sampled positions (scripts/eval/positions.py writes them).
-    #[arg(long, value_name = "FILE", default_value = ".cache/eval/positions.jsonl")]
-    positions: PathBuf,
-    /// The folder that holds one project for each package.
-    #[arg(long, value_name = "DIR", default_value = ".cache/eval/projects")]
-    projects: PathBuf,
-    /// The interpreter with the packages that the projects need.
-    #[arg(long, value_name = "PATH")]
-    python: Option<PathBuf>,
+pub(super) struct Args {
+    #[command(flatten)]
+    sample: SampleArgs,
     /// Who is asked: native, jedi, or lsp:COMMAND.
     #[arg(long, value_name = "TOOL", default_value = "native")]
     tool: ToolChoice,
@@ -74,9 +44,6 @@ struct CompletionArgs {
     /// Write bounds that hold what was reached, package by package, one per cent below it.
     #[arg(long, value_name = "FILE")]
     ratchet: Option<PathBuf>,
-    /// Write the run to this folder: every answer, the tables as CSV, and what was run where.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
     /// Write so many functions of each package again, as a decoder would, and count forbidden names.
     #[arg(long, value_name = "N", default_value_t = 0)]
     replay: usize,
@@ -88,15 +55,8 @@ struct CompletionArgs {
     misses: usize,
 }
 
-pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
-    match &args.what {
-        What::Completion(args) => completion(args, env),
-        What::Guided(args) => bench_guided::run(args, env),
-    }
-}
-
-fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcome> {
-    let mut positions = Positions::read(&args.positions)?;
+pub(super) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
+    let mut positions = args.sample.read()?;
     if !args.package.is_empty() {
         positions.positions.retain(|p| args.package.contains(&p.package));
     }
@@ -108,8 +68,8 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
     };
     print(&report_table(&report, peer.as_ref()))?;
     print(&misses(&positions, &outcomes, args.misses))?;
-    args.write("completion.csv", &report.to_csv())?;
-    args.write("run.json", &format!("{:#}\n", evidence(args, &positions)))?;
+    args.sample.write("completion.csv", &report.to_csv())?;
+    args.sample.write("run.json", &format!("{:#}\n", evidence(args, &positions)))?;
     let mut bounds = Vec::new();
     for path in &args.thresholds {
         let csv = std::fs::read_to_string(path)
@@ -134,30 +94,15 @@ fn completion(args: &CompletionArgs, env: &Environment) -> anyhow::Result<Outcom
     Ok(if missed.is_empty() { Outcome::Fine } else { Outcome::Negative })
 }
 
-/// The packages of the sample, in its order.
-fn packages(positions: &Positions) -> Vec<&str> {
-    let mut packages: Vec<&str> = Vec::new();
-    for position in &positions.positions {
-        if !packages.contains(&position.package.as_str()) {
-            packages.push(&position.package);
-        }
-    }
-    packages
-}
-
-/// Replay functions of every package; gives the promises that were not kept.
-fn replay(
-    args: &CompletionArgs,
-    env: &Environment,
-    positions: &Positions,
-) -> anyhow::Result<Vec<String>> {
-    let python = args.python.clone().or_else(|| env.python.clone());
+/// Replay functions of every package; gives the promise that was not kept.
+fn replay(args: &Args, env: &Environment, positions: &Positions) -> anyhow::Result<Option<String>> {
     let config =
         ReplayConfig { functions_max: args.replay, call_ms_max: args.deadline_ms, seed: 1 };
+    let projects = &args.sample.projects;
     let mut all = Replay { package: ALL.to_owned(), ..Replay::default() };
     let mut replays = Vec::new();
-    for package in packages(positions) {
-        let mut repository = open(&args.projects.join(package), python.as_deref(), &args.tool)?;
+    for package in positions.packages() {
+        let mut repository = args.sample.open(env, &projects.join(package), &args.tool)?;
         let snapshot = repository.project.snapshot();
         let replay = Replay::of(package, &snapshot, repository.tool.as_mut(), config);
         all.add(&replay);
@@ -167,7 +112,7 @@ fn replay(
     print("\nreal functions written again through the guide:\n")?;
     print(&csv_table(&Replay::to_csv(&replays)))?;
     for f in &replays[0].forbidden {
-        let path = f.path.strip_prefix(&args.projects).unwrap_or(&f.path);
+        let path = f.path.strip_prefix(projects).unwrap_or(&f.path);
         print(&format!(
             "{}:{}: {}[{}] in {}\n",
             path.display(),
@@ -177,64 +122,17 @@ fn replay(
             f.symbol
         ))?;
     }
-    args.write("replay.csv", &Replay::to_csv(&replays))?;
-    let rate = replays[0].forbidden_rate();
-    let missed = (rate > FORBIDDEN_RATE_MAX).then(|| {
-        format!("replay: {rate:.5} of the places forbidden, at most {FORBIDDEN_RATE_MAX} wanted")
-    });
-    Ok(missed.into_iter().collect())
+    args.sample.write("replay.csv", &Replay::to_csv(&replays))?;
+    Ok(replays[0].missed())
 }
 
 /// Measure the analysis of projects; gives the promises that were not kept.
-fn index(args: &CompletionArgs, positions: &Positions) -> anyhow::Result<Vec<String>> {
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let packages = packages(positions);
-    let mut speeds = Vec::new();
-    for package in &packages {
-        speeds.push(IndexSpeed::measure(package, &args.projects.join(package), 3)?);
-    }
-    let n_lines: usize = speeds.iter().map(|s| s.lines).sum();
-    for copy in 0..MILLION.div_ceil(n_lines.max(1)) {
-        for package in &packages {
-            let to = folder.path().join(format!("copy_{copy}"));
-            copy_sources(&args.projects.join(package), &to.join(package))?;
-        }
-    }
-    speeds.push(IndexSpeed::measure("copies of all", folder.path(), 1)?);
+fn index(args: &Args, positions: &Positions) -> anyhow::Result<Vec<String>> {
+    let speeds = IndexSpeed::measure_all(&positions.packages(), &args.sample.projects)?;
     print("\nanalysis from nothing, one thread:\n")?;
     print(&csv_table(&IndexSpeed::to_csv(&speeds)))?;
-    args.write("index.csv", &IndexSpeed::to_csv(&speeds))?;
-    let mut missed = Vec::new();
-    for s in speeds.iter().filter(|s| s.lines >= LINES_JUDGED_MIN) {
-        let change = s.change_ms.last().copied().unwrap_or(0.0);
-        let judged = [
-            (s.lines_per_s() >= LINES_PER_S_MIN, format!("{:.0} lines/s", s.lines_per_s())),
-            (
-                s.bytes_per_line() <= BYTES_PER_LINE_MAX,
-                format!("{:.0} bytes a line", s.bytes_per_line()),
-            ),
-            (change <= CHANGE_MS_MAX, format!("{change:.1} ms from a change to an answer")),
-        ];
-        let failed = judged.into_iter().filter(|(holds, _)| !holds);
-        missed.extend(failed.map(|(_, what)| format!("{}: {what}", s.what)));
-    }
-    Ok(missed)
-}
-
-fn copy_sources(from: &Path, to: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    let entries =
-        std::fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
-    for entry in entries.flatten() {
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy_sources(&path, &target)?;
-        } else if path.extension().is_some_and(|e| e == "py" || e == "pyi") {
-            std::fs::copy(&path, &target)
-                .with_context(|| format!("cannot copy {}", path.display()))?;
-        }
-    }
-    Ok(())
+    args.sample.write("index.csv", &IndexSpeed::to_csv(&speeds))?;
+    Ok(speeds.iter().flat_map(IndexSpeed::missed).collect())
 }
 
 /// CSV as a table, numbers to the right.
@@ -246,19 +144,8 @@ fn csv_table(csv: &str) -> String {
     table(&head, &lines.collect::<Vec<_>>(), &right)
 }
 
-impl CompletionArgs {
-    /// Write a file of the run, when runs are to be kept.
-    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        let Some(folder) = &self.out else {
-            return Ok(());
-        };
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    }
-}
-
 /// What was run, on what.
-fn evidence(args: &CompletionArgs, positions: &Positions) -> serde_json::Value {
+fn evidence(args: &Args, positions: &Positions) -> serde_json::Value {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = processor.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
     serde_json::json!({
@@ -274,11 +161,7 @@ fn evidence(args: &CompletionArgs, positions: &Positions) -> serde_json::Value {
 }
 
 /// The tool's answers: read from the file that keeps them, or asked for.
-fn answers(
-    args: &CompletionArgs,
-    env: &Environment,
-    positions: &Positions,
-) -> anyhow::Result<Vec<Answered>> {
+fn answers(args: &Args, env: &Environment, positions: &Positions) -> anyhow::Result<Vec<Answered>> {
     if let Some(path) = &args.answers {
         let (head, outcomes) = completion::read_cache(path, positions)?;
         anyhow::ensure!(
@@ -291,10 +174,8 @@ fn answers(
         message(&format!("answers of {} {} from {}", head.tool, head.version, path.display()));
         return Ok(outcomes);
     }
-    let mut writer = match &args.out {
+    let mut writer = match args.sample.folder()? {
         Some(folder) => {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make {}", folder.display()))?;
             let head = CacheHead {
                 tool: tool_name(&args.tool),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -304,13 +185,13 @@ fn answers(
         }
         None => None,
     };
-    let config = RunConfig { projects: args.projects.clone(), call_ms_max: args.deadline_ms };
-    let python = args.python.clone().or_else(|| env.python.clone());
+    let config =
+        RunConfig { projects: args.sample.projects.clone(), call_ms_max: args.deadline_ms };
     let mut failed = None;
     let outcomes = completion::run(
         positions,
         &config,
-        |project| Ok(open(project, python.as_deref(), &args.tool)?.tool),
+        |project| Ok(args.sample.open(env, project, &args.tool)?.tool),
         |_, outcome| {
             if let Some(writer) = &mut writer
                 && let Err(error) = writer.add(outcome)
@@ -323,19 +204,6 @@ fn answers(
         Some(error) => Err(error.into()),
         None => Ok(outcomes),
     }
-}
-
-/// One project and its tool.
-fn open(
-    project: &Path,
-    python: Option<&Path>,
-    tool: &ToolChoice,
-) -> Result<Repository, RuntimeError> {
-    let mut config = ProjectConfig::new(project);
-    if let Some(python) = python {
-        config.python = PythonChoice::Path(python.to_owned());
-    }
-    Repository::open(config, tool)
 }
 
 fn tool_name(tool: &ToolChoice) -> String {
