@@ -269,51 +269,9 @@ impl World<'_> {
             let value = self.expr(&env, arg.value);
             let mut found = false;
             for ty in &value.items {
-                match ty {
-                    Ty::Class { class: base, args } => {
-                        if *base != class {
-                            bases.push((*base, args.clone()));
-                        }
-                        found |= *base != class;
-                    }
-                    Ty::Form(Name::NAMED_TUPLE) => {
-                        if let Some(tuple) = self.builtin(Name::TUPLE) {
-                            bases.push((tuple, Some(Arc::from(vec![TySet::unknown()]))));
-                        }
-                        found = true;
-                    }
-                    Ty::Form(Name::TYPED_DICT) => {
-                        let dict = self.library_class(Name::TYPING, Name::new("_TypedDict"));
-                        if let Some(dict) = dict.or_else(|| self.builtin(Name::DICT)) {
-                            bases.push((dict, None));
-                        }
-                        if let Some(dict) = self.builtin(Name::DICT) {
-                            bases.push((dict, None));
-                        }
-                        found = true;
-                    }
-                    Ty::Form(Name::GENERIC | Name::PROTOCOL) => found = true,
-                    Ty::Alias(set) => {
-                        for inner in &set.items {
-                            match inner {
-                                Ty::Instance { class: base, args, .. } => {
-                                    bases.push((*base, args.clone()));
-                                    found = true;
-                                }
-                                Ty::Tuple(_) => {
-                                    if let Some(tuple) = self.builtin(Name::TUPLE) {
-                                        bases.push((tuple, None));
-                                        found = true;
-                                    }
-                                }
-                                _ => {}
-                            }
-                        }
-                        // `Generic[T]` and `Protocol[T]` add no names.
-                        found |= self.is_generic_form(&env, arg.value);
-                    }
-                    _ => {}
-                }
+                found |= self.base_of(class, ty, &mut bases)
+                    // `Generic[T]` and `Protocol[T]` add no names.
+                    || matches!(ty, Ty::Alias(_)) && self.is_generic_form(&env, arg.value);
             }
             if (!found || value.unknown) && open.is_none() && !self.is_generic_form(&env, arg.value)
             {
@@ -323,6 +281,54 @@ impl World<'_> {
             }
         }
         (bases, open)
+    }
+
+    /// Add the bases that one type of a class's argument stands for; whether it stands for any.
+    fn base_of(
+        &self,
+        class: ClassKey,
+        ty: &Ty,
+        bases: &mut SmallVec<[(ClassKey, Args); 2]>,
+    ) -> bool {
+        match ty {
+            Ty::Class { class: base, args } => {
+                if *base != class {
+                    bases.push((*base, args.clone()));
+                }
+                *base != class
+            }
+            Ty::Form(Name::NAMED_TUPLE) => {
+                if let Some(tuple) = self.builtin(Name::TUPLE) {
+                    bases.push((tuple, Some(Arc::from(vec![TySet::unknown()]))));
+                }
+                true
+            }
+            Ty::Form(Name::TYPED_DICT) => {
+                let dict = self.library_class(Name::TYPING, Name::new("_TypedDict"));
+                if let Some(dict) = dict.or_else(|| self.builtin(Name::DICT)) {
+                    bases.push((dict, None));
+                }
+                if let Some(dict) = self.builtin(Name::DICT) {
+                    bases.push((dict, None));
+                }
+                true
+            }
+            Ty::Form(Name::GENERIC | Name::PROTOCOL) => true,
+            Ty::Alias(set) => {
+                let n_before = bases.len();
+                for inner in &set.items {
+                    match inner {
+                        Ty::Instance { class: base, args, .. } => bases.push((*base, args.clone())),
+                        Ty::Tuple(_) => {
+                            bases.extend(self.builtin(Name::TUPLE).map(|tuple| (tuple, None)));
+                        }
+                        _ => {}
+                    }
+                }
+                bases.len() > n_before
+            }
+            _ => false,
+        }
     }
 
     pub(super) fn is_generic_form(&self, env: &Env, expr: ExprId) -> bool {
