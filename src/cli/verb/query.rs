@@ -21,7 +21,7 @@ pub(in crate::cli) struct Args {
     /// The root of the Python project.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// One statement that reads, in SQLite's SQL. `README.md` lists the tables.
+    /// One statement that reads, in SQLite's SQL. `ARCHITECTURE.md` lists the tables.
     #[arg(value_name = "SQL")]
     sql: String,
     #[command(flatten)]
