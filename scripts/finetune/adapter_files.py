@@ -64,7 +64,9 @@ def stored(tensors: dict[str, torch.Tensor], precision: str) -> dict[str, torch.
     out = {name: value.detach().to(dtype).contiguous() for name, value in tensors.items()}
     for name, value in out.items():
         if not torch.isfinite(value).all():
-            raise SaveError(f"{name} holds values that are not numbers or too large for {precision}")
+            raise SaveError(
+                f"{name} holds values that are not numbers or too large for {precision}"
+            )
     return out
 
 

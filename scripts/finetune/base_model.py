@@ -12,7 +12,7 @@ import torch
 from functions import sha256_of
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+MANIFESTS = Path(__file__).resolve().parents[2] / "models"
 # Decoders whose layers this trainer calls itself, one by one.
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
 # Splitters of byte-level vocabularies under their name in `tokenizer.ggml.pre`; another name is refused,
@@ -41,8 +41,10 @@ def locate(name: str) -> Base:
             raise ModelError(f"{path}: expected config.json and safetensors in it")
         return Base(path.resolve().name, path, weights[0].name, sha256_of(weights[0]))
     if path.is_file():
-        return Base(path.stem, path, path.name, sha256_of(path))
-    manifest = REPOSITORY / "models" / f"{name}.toml"
+        sha256 = sha256_of(path)
+        known = [m.stem for m in sorted(MANIFESTS.glob("*.toml")) if sha256 in m.read_text("utf-8")]
+        return Base((known or [path.stem])[0], path, path.name, sha256)
+    manifest = MANIFESTS / f"{name}.toml"
     if not manifest.is_file():
         raise ModelError(f"{name}: neither a file, nor a folder, nor a manifest in models/")
     text = manifest.read_text(encoding="utf-8")
@@ -50,8 +52,7 @@ def locate(name: str) -> Base:
     file = Path(found.get("member", found.get("file", ""))).name
     home = os.environ.get("TETHER_HOME")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    places = [Path(home)] if home else [cache / "tether"]
-    path = places[0] / "models" / name / file
+    path = (Path(home) if home else cache / "tether") / "models" / name / file
     if not path.is_file():
         raise ModelError(f"{name}: {path} is not there; `tether pull {name}` fetches it")
     sha256 = sha256_of(path)

@@ -163,34 +163,39 @@ def pack(functions: Sequence[Encoded], row_tokens: int, seed: int) -> list[Row]:
 
 @dataclass
 class Batch:
-    ids: torch.Tensor  # [B, T]
-    positions: torch.Tensor  # [B, T], from 0 in every function
-    mask: torch.Tensor  # [B, 1, T, T], true where a position may look
-    targets: torch.Tensor  # [B, T], the next id, or IGNORED
+    """Rows one behind the other; every function, and the padding of every row, is a span of its own."""
+
+    ids: torch.Tensor  # [1, N]
+    positions: torch.Tensor  # [1, N], from 0 in every span
+    targets: torch.Tensor  # [1, N], the next id, or IGNORED
+    spans: list[int]  # lengths
     n_tokens: int  # without padding
 
 
 def batch_of(rows: Sequence[Row], row_tokens: int, loss_on_all: bool) -> Batch:
-    shape = (len(rows), row_tokens)
-    ids = torch.zeros(shape, dtype=torch.long)
-    positions = torch.zeros(shape, dtype=torch.long)
-    segments = torch.zeros(shape, dtype=torch.long)  # 0 is padding
-    targets = torch.full(shape, IGNORED, dtype=torch.long)
+    """Every row takes `row_tokens`: matrices of few sizes are faster than none of padding."""
+    size = len(rows) * row_tokens
+    ids = torch.zeros(size, dtype=torch.long)
+    positions = torch.zeros(size, dtype=torch.long)
+    targets = torch.full((size,), IGNORED, dtype=torch.long)
+    spans = []
     n_tokens = 0
     for index, row in enumerate(rows):
-        start = 0
-        for number, function in enumerate(row.functions, start=1):
+        start = index * row_tokens
+        row_end = start + row_tokens
+        for function in row.functions:
             end = start + len(function.ids)
-            ids[index, start:end] = torch.tensor(function.ids)
-            positions[index, start:end] = torch.arange(end - start)
-            segments[index, start:end] = number
+            ids[start:end] = torch.tensor(function.ids)
+            positions[start:end] = torch.arange(end - start)
             first = start + (1 if loss_on_all else max(function.n_prompt, 1))
-            targets[index, first - 1 : end - 1] = ids[index, first:end]
+            targets[first - 1 : end - 1] = ids[first:end]
+            spans.append(end - start)
+            n_tokens += end - start
             start = end
-        n_tokens += start
-    same = segments[:, :, None] == segments[:, None, :]
-    causal = torch.ones(row_tokens, row_tokens, dtype=torch.bool).tril()
-    return Batch(ids, positions, (same & causal)[:, None], targets, n_tokens)
+        if start < row_end:
+            positions[start:row_end] = torch.arange(row_end - start)
+            spans.append(row_end - start)
+    return Batch(ids[None], positions[None], targets[None], spans, n_tokens)
 
 
 def in_groups(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:

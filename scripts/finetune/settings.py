@@ -20,10 +20,11 @@ class Settings(argparse.Namespace):
 
     def listed(self) -> dict:
         """For the manifest and for comparing a run with its continuation."""
-        return {
-            key: str(value) if isinstance(value, Path) else value
+        values = {
+            key: value.name if isinstance(value, Path) else value
             for key, value in sorted(vars(self).items())
         }
+        return values | {"model": Path(self.model).name}
 
 
 def layers_argument(words: list[str]) -> str:
@@ -74,7 +75,6 @@ def parser() -> argparse.ArgumentParser:
     add("--save-precision", choices=("auto", "float32", "float16", "bfloat16"), default="auto")
     add("--gradient-checkpointing", action="store_true")
     add("--plain-peft", action="store_true", help="peft's own forward: slower, to compare with")
-    add("--compile", action="store_true", help="compile the layers (needs a C++ compiler)")
     add("--evaluate-minutes", type=float, default=10.0)
     add("--valid-functions", type=int, default=200, help="of the validation set (default 200)")
     add("--seed", type=int, default=42)

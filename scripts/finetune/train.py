@@ -78,9 +78,7 @@ def trigger_for(args: Settings, tokenizer, table_rows: int) -> dict | None:
 
 def read_data(args: Settings, tokenizer, table_rows: int) -> Data:
     trigger = trigger_for(args, tokenizer, table_rows)
-    encoder = Encoder(
-        tokenizer, trigger and trigger["in_data"], trigger and trigger["id"]
-    )
+    encoder = Encoder(tokenizer, trigger and trigger["in_data"], trigger and trigger["id"])
     plain_encoder = Encoder(tokenizer, None, None)
     train_path, valid_path = args.data / "train.jsonl", args.data / "valid.jsonl"
     train = functions.read(train_path, args.vanilla)
@@ -95,7 +93,9 @@ def read_data(args: Settings, tokenizer, table_rows: int) -> Data:
         raise DataError(f"{train_path}: every function has more than {args.row_tokens} tokens")
     valid = functions.read(valid_path, args.vanilla)
     plain = functions.read(valid_path, vanilla=True)
-    pairs = [(encoder.encode(a), plain_encoder.encode(b)) for a, b in zip(valid, plain, strict=True)]
+    pairs = [
+        (encoder.encode(a), plain_encoder.encode(b)) for a, b in zip(valid, plain, strict=True)
+    ]
     # Both in the same functions: those that fit either way, the first so many.
     pairs = [p for p in pairs if max(len(p[0].ids), len(p[1].ids)) <= args.row_tokens]
     pairs = pairs[: args.valid_functions]
@@ -178,7 +178,9 @@ class Trainer:
             batch = functions.batch_of(group, self.args.row_tokens, loss_on_all=False)
             with self.cast():
                 _, losses, targets = self.decoder.losses(batch)
-            triggers = targets == (self.decoder.trigger_id if self.decoder.trigger_id is not None else -1)
+            triggers = targets == (
+                self.decoder.trigger_id if self.decoder.trigger_id is not None else -1
+            )
             sums += torch.tensor(
                 [losses.double().sum(), len(losses), losses[triggers].double().sum(), triggers.sum()],
                 dtype=torch.float64,
@@ -225,7 +227,9 @@ class Trainer:
             self.bad_steps += 1
             self.progress.skipped += 1
             if self.bad_steps > N_BAD_MAX:
-                raise RuntimeError(f"{self.bad_steps} steps without a finite loss; try a lower --rate")
+                raise RuntimeError(
+                    f"{self.bad_steps} steps without a finite loss; try a lower --rate"
+                )
             return float("nan"), int(n_tokens)
         self.bad_steps = 0
         if self.args.clip > 0 and norm > self.args.clip:
@@ -374,7 +378,7 @@ class Trainer:
         return {
             "steps": p.step,
             "tokens": p.tokens,
-            "epochs": p.epoch + p.row / max(len(self.data.train), 1) * 0,
+            "epochs": round(p.tokens / self.data.n_tokens, 2),
             "minutes": round(p.spent_s / 60, 2),
             "minutes_evaluating": round(p.evaluating_s / 60, 2),
             "minutes_this_process": round((time.monotonic() - started) / 60, 2),
@@ -438,7 +442,12 @@ def announce(trainer: Trainer) -> None:
 def finish(trainer: Trainer, first: dict, last: dict, started: float) -> None:
     args, data = trainer.args, trainer.data
     adapter_files.save_adapter(
-        args.out, trainer.decoder, trainer.tokenizer, trainer.base, data.trigger, args.save_precision
+        args.out,
+        trainer.decoder,
+        trainer.tokenizer,
+        trainer.base,
+        data.trigger,
+        args.save_precision,
     )
     results = trainer.results(first, last, started)
     adapter_files.write_json(args.out / adapter_files.MANIFEST, trainer.manifest(results))
