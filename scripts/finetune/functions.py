@@ -93,15 +93,15 @@ class Encoder:
     def __init__(self, tokenizer, trigger: str | None, trigger_id: int | None):
         self.tokenizer = tokenizer
         self.trigger, self.trigger_id = trigger, trigger_id
-        # `<|im_end|>` in somebody's source is text, not the end of a turn.
-        tokenizer.backend_tokenizer.encode_special_tokens = True
         # SentencePiece puts a space before every text; behind a line end it does not.
-        self.anchor = tokenizer("\n", add_special_tokens=False).input_ids
+        self.anchor = self.plain("\n")
         first = tokenizer.convert_ids_to_tokens(self.plain("x"))[0]
         self.needs_anchor = first.startswith("▁")
 
-    def plain(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False).input_ids
+    def plain(self, text: str, start: bool = False) -> list[int]:
+        """Ids of a text: `<|im_end|>` in somebody's source is text, not the end of a turn."""
+        options = {"add_special_tokens": start, "split_special_tokens": True}
+        return self.tokenizer(text, **options).input_ids
 
     def inner(self, text: str) -> list[int]:
         """Ids of a text that stands in the middle of another one."""
@@ -115,7 +115,7 @@ class Encoder:
         return ids[len(self.anchor) :]
 
     def encode(self, function: Function) -> Encoded:
-        prompt = self.tokenizer(function.prompt).input_ids
+        prompt = self.plain(function.prompt, start=True)
         ids = list(prompt)
         pieces = [function.body] if self.trigger is None else function.body.split(self.trigger)
         for number, piece in enumerate(pieces):
