@@ -8,7 +8,7 @@
 #   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
 #   make docs      rewrite the generated parts of the documentation
 #   make bench-guided      measure guided decoding against unguided, and against transformers with Jedi
-#   make goldens   rewrite the tiny models and their goldens with transformers
+#   make goldens   rewrite the tiny models and their goldens with transformers, trigger insertion's with Jedi
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
 
 SHELL := bash
@@ -108,7 +108,8 @@ peers: .venv-peers/.stamp
 
 goldens: .venv-golden/.stamp
 	.venv-golden/bin/python scripts/golden/make.py
-	git --no-pager diff --stat -- tests/data/models
+	.venv-golden/bin/python scripts/golden/augment.py
+	git --no-pager diff --stat -- tests/data/models tests/data/augment
 
 # ---- virtual environments ----
 
