@@ -6,7 +6,8 @@ sees there; where the item is one of them, a trigger is put before it. `toolgen_
 training example, or names the rule that rejects the function.
 
     toolgen_augment.py REPO... --out FILE.jsonl [--max-functions N] [--seed S] [--trigger '<lsp>']
-                       [--answers FILE [--resume] | --replay FILE] [--stats FILE] [--strict-positions]
+                       [--answers FILE [--resume] | --replay FILE] [--stats FILE] [--timeout SECONDS]
+                       [--strict-positions] [--max-files N] [--count-tokens MODULE:FUNCTION [--max-tokens N]]
 
 --out gets one JSON object a function that passes the cleaning: `repo`, `file_path`, `function_name`, `line`
 (1-based) and `column` (0-based) of its `def`, `code`, `augmented_code` (numbered markers), `lsp_dict`
@@ -49,6 +50,7 @@ import io
 import json
 import os
 import random
+import signal
 import sys
 import time
 import tokenize
@@ -280,12 +282,13 @@ def cutter(function, strict):
 
 
 class Jedi:
-    """Jedi, one project a repository."""
+    """Jedi, one project a repository. A question that takes `timeout` seconds has no answer; 0 waits."""
 
-    def __init__(self):
+    def __init__(self, timeout):
         import jedi
 
-        self.jedi = jedi
+        self.jedi, self.timeout = jedi, timeout
+        signal.signal(signal.SIGALRM, give_up)
         self.projects = {}
 
     def head(self, strict):
@@ -302,6 +305,7 @@ class Jedi:
         root = function.root
         if root not in self.projects:
             self.projects[root] = self.jedi.Project(str(root), added_sys_path=[str(root)])
+        signal.setitimer(signal.ITIMER_REAL, self.timeout)
         try:
             script = self.jedi.Script(
                 text, path=str(root / function.file_path), project=self.projects[root]
@@ -309,7 +313,13 @@ class Jedi:
             found = [completion.complete for completion in script.complete(line, column)]
         except Exception as error:  # whatever Jedi raises counts as "no names"
             return [], f"{type(error).__name__}: {error}"
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         return [name.strip() for name in found if name and name.strip()], None
+
+
+def give_up(*_):
+    raise TimeoutError("no answer in time")
 
 
 class Recording:
@@ -406,8 +416,10 @@ def parse_arguments():
     parser.add_argument("--answers", type=Path, metavar="FILE", help="write questions and answers")
     parser.add_argument("--resume", action="store_true", help="go on with an --answers file")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="its functions, its answers")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds a question; 0: no limit")
     parser.add_argument("--stats", type=Path, metavar="FILE", help="write counts, a JSON object")
     parser.add_argument("--strict-positions", action="store_true")
+    parser.add_argument("--max-files", type=int, default=500, help="a larger repository is skipped")
     parser.add_argument("--count-tokens", metavar="MODULE:FUNCTION", help="from text to its tokens")
     parser.add_argument("--max-tokens", type=int, default=128, help="needs --count-tokens")
     args = parser.parse_args()
@@ -424,7 +436,7 @@ def chosen(args, counts):
     if args.count_tokens:
         module, _, name = args.count_tokens.partition(":")
         count_tokens = getattr(importlib.import_module(module), name)
-    limits = Limits(tokens=args.max_tokens, count_tokens=count_tokens)
+    limits = Limits(args.max_files, tokens=args.max_tokens, count_tokens=count_tokens)
     found = []
     for root in args.repos:
         if not root.is_dir():
@@ -479,7 +491,7 @@ def main():
     args = parse_arguments()
     counts = collections.Counter()
     found, records, whole = chosen(args, counts)
-    tool = None if args.replay else Jedi()
+    tool = None if args.replay else Jedi(args.timeout)
     answers = answers_file(args, whole, tool)
     started = time.monotonic()
     args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -91,7 +91,7 @@ def written_keys(kind):
 
 def unknown_receiver(anything):
     """Return an attribute that no tool can know."""
-    from json import dumps as write
+    from .item import Item as write
     rate = 1.5e3
     rate += 0x1F if anything.there else ...
     return write(anything.here.there) @ rate, anything is not None
