@@ -48,6 +48,7 @@ test-rust: .venv/.stamp
 test-python: .venv/.stamp
 	cd examples/inventory && ../../.venv/bin/python -m unittest --quiet
 	cd examples/inventory && ../../.venv/bin/python -m pylint --errors-only --persistent=no stockroom
+	.venv/bin/python -m unittest discover --quiet -s scripts/eval -p '*_test.py'
 
 kernels-all: .venv/.stamp
 	TETHER_KERNELS=nvcc TETHER_CUDA_ARCHS=all $(CARGO) check --locked --lib

@@ -5,7 +5,7 @@ import re
 QUOTES = "'\""
 OPENINGS = ("deprecated", "todo", "note", "test", "overrides", "we ", "you ", "this ")
 CONTENTS = ("<img ", "https://", "---", " -- ", "=")
-BODIES = ("raise NotImplementedError", "raise NotImplementedError()", "pass", "return")
+BODIES = ("", "raise NotImplementedError", "raise NotImplementedError()", "pass", "return")
 MARKER = r"<LSP-POINT-\d+>"
 # The shortest text that ends in a parenthesis, perhaps an annotation, and the header's colon.
 HEADER_END = r"\s*\(.*?\)(?:\s*->.*?)?\s*:"

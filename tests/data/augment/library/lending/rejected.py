@@ -66,6 +66,12 @@ def only_documentation(x):
     """Have nothing but this text in it."""
 
 
+def only_documentation_below_a_long_header(
+    x,
+):
+    """Have a header of many lines and nothing else."""
+
+
 def not_implemented(x):
     """Return something that another class knows."""
     raise NotImplementedError()
