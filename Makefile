@@ -14,7 +14,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker \
+.PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker bench-augment-jedi \
     goldens peers fuzz
 
 PYTHON ?= python3
@@ -97,6 +97,13 @@ bench-completion: build .cache/eval/positions.jsonl
 # Jedi at the same positions: half an hour. `bench completion --peer .cache/eval/jedi/answers.jsonl` sets ours beside it.
 bench-jedi: build .cache/eval/positions.jsonl
 	$(TETHER) bench completion --python .venv-eval/bin/python --tool jedi --out .cache/eval/jedi
+
+# ToolGen's published augmentation in plain Python with Jedi, to compare ours with (Python 3.11; ten minutes). Then
+# scripts/eval/augment_compat.py says of each function whether both agree, or why not.
+bench-augment-jedi: .cache/eval/positions.jsonl
+	.venv-eval/bin/python scripts/golden/toolgen_augment.py $(addprefix .cache/eval/projects/,click flask rich) \
+	    --max-functions 320 --resume --answers .cache/eval/augment/compat.answers.jsonl \
+	    --out .cache/eval/augment/compat.jsonl --stats .cache/eval/augment/compat.stats.json
 
 # What the guide costs and gains, on real functions; then the same functions by a plain loop over transformers and Jedi.
 bench-guided: build .cache/eval/positions.jsonl .venv-guided/.stamp

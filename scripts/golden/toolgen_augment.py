@@ -41,189 +41,21 @@ It runs on Python 3.11, whose tokenizer gives an f-string as one item; 3.12 and 
 """
 
 import argparse
-import ast
 import collections
-import dataclasses
-import hashlib
 import importlib
-import io
 import json
-import os
 import random
-import signal
 import sys
 import time
-import tokenize
-import warnings
 from pathlib import Path
 
 import toolgen_dataset
+from toolgen_answers import Jedi, Recording, Replay, read_answers
+from toolgen_function import Limits, functions
 from toolgen_words import SKIPPED
 
 PLACEHOLDER = "<PLACEHOLDER>"
 MARKER = "<LSP-POINT-{}>"
-FORMAT = {"format": "toolgen-answers", "version": 1, "tool": "jedi"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """The limits of the published corpus; `count_tokens` is the tokenizer's, and None is no limit."""
-
-    files: int = 500
-    file_lines: int = 1000
-    function_lines: int = 50
-    items: int = 512
-    tokens: int = 128
-    count_tokens: object = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Function:
-    """A function that passed the cleaning. `items` joined is the cleaned code."""
-
-    repo: str
-    root: Path
-    file_path: str
-    name: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    source: str
-    segment: str
-    items: tuple
-    docstring: str
-
-    @property
-    def key(self):
-        return (self.repo, self.file_path, self.line, self.column)
-
-
-# ---- from repositories to cleaned functions ----
-
-
-def functions(root, limits, counts, strict):
-    """Every function of a repository that passes the limits, files by path, functions breadth-first."""
-    paths = sorted(python_files(root))
-    if len(paths) > limits.files:
-        counts["repo_over_file_limit"] += 1
-        return
-    for path in paths:
-        source, tree = parse(root / path, limits, counts)
-        if tree is None:
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.AsyncFunctionDef) and not strict:
-                counts["function_async"] += 1
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                found = function(root, path, source, node, limits, counts)
-                if found:
-                    counts["function_taken"] += 1
-                    yield found
-
-
-def python_files(root):
-    for folder, _, names in os.walk(root):
-        for name in names:
-            if name.endswith(".py"):
-                yield Path(folder, name).relative_to(root).as_posix()
-
-
-def parse(path, limits, counts):
-    """Text and tree of a file, or (None, None) and a count of why not. Line ends become a newline."""
-    try:
-        source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        counts["file_unreadable"] += 1
-        return None, None
-    if len(source.split("\n")) > limits.file_lines:
-        counts["file_over_line_limit"] += 1
-        return None, None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        counts["file_unparsable"] += 1
-        return None, None
-    counts["file_taken"] += 1
-    return source, tree
-
-
-def function(root, path, source, node, limits, counts):
-    """Clean one function, or count the rule that leaves it out."""
-    segment = ast.get_source_segment(source, node)
-    try:
-        items, docstring = clean(segment)
-    except (tokenize.TokenError, IndentationError):
-        counts["function_untokenizable"] += 1
-        return None
-    code = "".join(items)
-    if not docstring.strip(" \t\r\n\f\v'\""):
-        rule = "function_without_docstring"
-    elif len(code.split("\n")) > limits.function_lines:
-        rule = "function_over_line_limit"
-    elif len(items) > limits.items:
-        rule = "function_over_item_limit"
-    elif limits.count_tokens and limits.count_tokens(code) > limits.tokens:
-        rule = "function_over_token_limit"
-    else:
-        last = source.split("\n")[node.end_lineno - 1].encode()
-        return Function(
-            repo=root.name,
-            root=root,
-            file_path=path,
-            name=node.name,
-            line=node.lineno,
-            column=node.col_offset,  # only white space stands before it: bytes are characters
-            end_line=node.end_lineno,
-            end_column=len(last[: node.end_col_offset].decode()),
-            source=source,
-            segment=segment,
-            items=tuple(items),
-            docstring=docstring,
-        )
-    counts[rule] += 1
-    return None
-
-
-def clean(segment):
-    """The items of a function without comments, documentation and blank lines; and the documentation."""
-    items, docstring = [], ""
-    end_line, end_column, before = 1, 0, None
-    for token in tokenize.generate_tokens(io.StringIO(segment).readline):
-        (line, column), text = token.start, token.string
-        if line > end_line:
-            end_column = 0
-        if column > end_column:
-            items.append(" " * (column - end_column))
-        if token.type == tokenize.STRING and is_documentation(before, column):
-            docstring += text
-        elif token.type != tokenize.COMMENT:
-            items.append(text)
-        end_line, end_column = token.end
-        before = token.type
-    return without_blank_lines(items), docstring
-
-
-def is_documentation(before, column):
-    return before in (None, tokenize.INDENT, tokenize.NEWLINE) or column == 0
-
-
-def without_blank_lines(items):
-    kept, line = [], []
-    for item in items:
-        line.append(item)
-        if item == "\n":
-            if "".join(line).strip():
-                kept += line
-            line = []
-    if "".join(line).strip():
-        kept += line
-    return kept
-
-
-# ---- triggers ----
 
 
 def augment(function, names_at, strict):
@@ -278,134 +110,6 @@ def cutter(function, strict):
     return lambda emitted: rest.replace(PLACEHOLDER, emitted)
 
 
-# ---- the tool and its recorded answers ----
-
-
-class Jedi:
-    """Jedi, one project a repository. A question that takes `timeout` seconds has no answer; 0 waits."""
-
-    def __init__(self, timeout):
-        import jedi
-
-        self.jedi, self.timeout = jedi, timeout
-        signal.signal(signal.SIGALRM, give_up)
-        self.projects = {}
-
-    def head(self, strict):
-        version = ".".join(str(part) for part in sys.version_info[:3])
-        positions = "strict" if strict else "compat"
-        return FORMAT | {
-            "tool_version": self.jedi.__version__,
-            "python": version,
-            "positions": positions,
-        }
-
-    def names(self, function, text, line, column):
-        """The names, and the exception that stands for none."""
-        root = function.root
-        if root not in self.projects:
-            self.projects[root] = self.jedi.Project(str(root), added_sys_path=[str(root)])
-        signal.setitimer(signal.ITIMER_REAL, self.timeout)
-        try:
-            script = self.jedi.Script(
-                text, path=str(root / function.file_path), project=self.projects[root]
-            )
-            found = [completion.complete for completion in script.complete(line, column)]
-        except Exception as error:  # whatever Jedi raises counts as "no names"
-            return [], f"{type(error).__name__}: {error}"
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        return [name.strip() for name in found if name and name.strip()], None
-
-
-def give_up(*_):
-    raise TimeoutError("no answer in time")
-
-
-class Recording:
-    """The questions about one function and their answers, as they go into the answers file."""
-
-    def __init__(self, function, tool):
-        self.function, self.tool = function, tool
-        self.lists, self.questions = [], []
-
-    def names_at(self, index, text, line, column):
-        names, error = self.tool.names(self.function, text, line, column)
-        if names not in self.lists:
-            self.lists.append(names)
-        question = {"item": index, "line": line, "column": column, "sha256": sha256(text)}
-        question["list"] = self.lists.index(names)
-        if error:
-            question["error"] = error
-        self.questions.append(question)
-        return names
-
-    def record(self):
-        f = self.function
-        return {
-            "repo": f.repo,
-            "file_path": f.file_path,
-            "function_name": f.name,
-            "line": f.line,
-            "column": f.column,
-            "end_line": f.end_line,
-            "end_column": f.end_column,
-            "items": f.items,
-            "lists": self.lists,
-            "questions": self.questions,
-        }
-
-
-class Replay:
-    """Recorded answers of one function in place of a tool."""
-
-    def __init__(self, record):
-        self.record = record
-        self.lists = {
-            (q["line"], q["column"], q["sha256"]): record["lists"][q["list"]]
-            for q in record["questions"]
-        }
-
-    def names_at(self, index, text, line, column):
-        key = (line, column, sha256(text))
-        if key not in self.lists:
-            where = f"{self.record['repo']}/{self.record['file_path']}"
-            sys.exit(
-                f"{where}: no recorded answer for item {index} at {line}:{column} of this text; "
-                "the file or the rules have changed, record the answers again"
-            )
-        return self.lists[key]
-
-
-def sha256(text):
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def record_key(record):
-    return (record["repo"], record["file_path"], record["line"], record["column"])
-
-
-def read_answers(path, strict):
-    """Recorded functions by key, and the bytes that hold whole records: a killed run may leave half a line."""
-    records, whole = {}, 0
-    with open(path, "rb") as file:
-        for number, line in enumerate(file):
-            if not line.endswith(b"\n"):
-                break
-            record = json.loads(line)
-            if number == 0:
-                positions = "strict" if strict else "compat"
-                if record.get("format") != FORMAT["format"] or record["positions"] != positions:
-                    sys.exit(f"{path}: not answers at {positions} positions")
-            else:
-                records[record_key(record)] = record
-            whole += len(line)
-    return records, whole
-
-
-# ---- the program ----
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("repos", metavar="REPO", nargs="+", type=Path)
@@ -438,6 +142,11 @@ def chosen(args, counts):
         count_tokens = getattr(importlib.import_module(module), name)
     limits = Limits(args.max_files, tokens=args.max_tokens, count_tokens=count_tokens)
     found = []
+    names = [root.resolve().name for root in args.repos]
+    if len(set(names)) < len(names):
+        sys.exit(
+            "two repositories have one name; functions are told apart by it, rename one folder"
+        )
     for root in args.repos:
         if not root.is_dir():
             sys.exit(f"{root}: not a folder; name the root of a repository")
