@@ -14,8 +14,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker bench-augment-jedi \
-    goldens peers fuzz
+.PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker \
+    bench-augment-jedi goldens peers fuzz
 
 PYTHON ?= python3
 CARGO ?= cargo
