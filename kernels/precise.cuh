@@ -47,7 +47,7 @@ DEVICE void precise_row(const MatvecParams& p, u32 row, u32 first, float (&sum)[
 }
 
 DEVICE void precise(const MatvecParams& p) {
-    const bool gated = p.mode >= MODE_SILU;
+    const bool gated = is_pair(p.mode);
     const u32 n_out = gated ? p.w.n_rows / 2 : p.w.n_rows;
     const u32 row = dev::block_x() * 8 + dev::warp(), first = dev::block_y() * PRECISE_TOKENS;
     if (row >= n_out) return;  // the whole warp

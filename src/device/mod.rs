@@ -169,6 +169,18 @@ pub struct DeviceMemory {
     pub total: u64,
 }
 
+/// A kernel that ran once, timed by the device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KernelRun {
+    pub name: &'static str,
+    /// Microseconds since timing began.
+    pub start_us: f64,
+    pub us: f64,
+    /// Bytes it had to move and operations it had to do at least, by its cost model.
+    pub bytes: u64,
+    pub ops: u64,
+}
+
 /// A device that can run a decoder. Rows of buffers are contiguous; `x: [T, C]` means that the first
 /// `T · C` elements are used.
 ///
@@ -204,6 +216,23 @@ pub trait Backend: Send {
 
     /// Return when everything asked for has been done, for a device that works on its own.
     fn wait(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Time every kernel from now on, waiting for each step, or stop that. False: the device has no kernels of its own.
+    fn time_kernels(&mut self, is_on: bool) -> Result<bool, DeviceError> {
+        let _ = is_on;
+        Ok(false)
+    }
+
+    /// The kernels that ran since timing began or since the last call, in order.
+    fn kernel_runs(&mut self) -> Vec<KernelRun> {
+        Vec::new()
+    }
+
+    /// Make room for attention of this shape while a model loads, after its cache was made.
+    fn reserve_attention(&mut self, spec: &Attention) -> Result<(), DeviceError> {
+        let _ = spec;
         Ok(())
     }
 

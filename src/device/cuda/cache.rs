@@ -55,6 +55,11 @@ impl Cache {
         n_blocks * block_tokens * n_kv_heads * head_dim * dtype.bytes()
     }
 
+    /// Bytes of one token in one layer: keys and values of all heads.
+    pub(super) fn token_bytes(&self) -> usize {
+        2 * self.layer_bytes() / (self.shape.n_blocks * self.shape.block_tokens).max(1)
+    }
+
     pub(super) fn view(&self, layer: usize) -> CacheView {
         assert!(layer < self.shape.n_layers, "the layer is in the store");
         let keys = self.start.at(layer * self.layer_bytes());

@@ -19,13 +19,14 @@ mod nvidia;
 mod pack;
 mod params;
 mod probe;
+mod product;
 mod queue;
 mod staging;
 
 use crate::device::DeviceError;
 pub use backend::CudaBackend;
 #[cfg(feature = "emu")]
-pub(super) use driver::{DevicePtr, Driver, GraphId, Launch};
+pub(super) use driver::{DevicePtr, Driver, GraphId, Launch, Span};
 pub use probe::{Gpu, gpus, has_driver};
 use std::path::Path;
 

@@ -14,7 +14,7 @@ use cudarc::driver::{result, sys};
 use result::DriverError;
 
 use super::compile;
-use super::driver::{DevicePtr, Driver, GraphId, Launch};
+use super::driver::{DevicePtr, Driver, GraphId, Launch, Span};
 use super::kernel::KERNELS;
 use super::probe::{self, Gpu, name_of, unavailable};
 use crate::device::{DeviceError, DeviceMemory};
@@ -27,6 +27,18 @@ const PINNED_BYTES: usize = 16 << 20;
 struct Pinned {
     halves: [*mut u8; 2],
     next: usize,
+}
+
+/// Events of one list of launches.
+struct Events(Vec<sys::CUevent>);
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        for &event in &self.0 {
+            // SAFETY: made by the list's owner and destroyed once.
+            let _ = unsafe { result::event::destroy(event) };
+        }
+    }
 }
 
 /// One GPU.
@@ -154,6 +166,29 @@ impl NvidiaDriver {
         // SAFETY: as above.
         unsafe { result::graph::destroy(graph) }?;
         exec
+    }
+
+    /// Run launches with an event before, between and after them.
+    fn between_events(&self, launches: &[Launch]) -> Result<Vec<Span>, DriverError> {
+        let mut events = Events(Vec::with_capacity(launches.len() + 1));
+        for _ in 0..=launches.len() {
+            events.0.push(result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)?);
+        }
+        // SAFETY: the events were just made and live until the end of this function; the stream is this driver's.
+        unsafe {
+            result::event::record(events.0[0], self.stream)?;
+            for (launch, event) in launches.iter().zip(&events.0[1..]) {
+                self.start(launch)?;
+                result::event::record(*event, self.stream)?;
+            }
+        }
+        self.synchronise()?;
+        // SAFETY: as above, and all of them have happened.
+        let ms = |i: usize, j: usize| unsafe { result::event::elapsed(events.0[i], events.0[j]) };
+        let span = |i| {
+            Ok(Span { start_us: f64::from(ms(0, i)?) * 1e3, us: f64::from(ms(i, i + 1)?) * 1e3 })
+        };
+        (0..launches.len()).map(span).collect()
     }
 
     /// Copy a large array through pinned memory, half by half.
@@ -292,6 +327,11 @@ impl Driver for NvidiaDriver {
             device: "cuda",
             problem: format!("{} in {}", name_of(&e), launch.kernel.kernel().name),
         })
+    }
+
+    fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError> {
+        self.bind().map_err(lost)?;
+        self.between_events(launches).map_err(lost)
     }
 
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError> {

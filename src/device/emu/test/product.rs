@@ -96,7 +96,12 @@ impl Case {
     fn plain(&self) -> Vec<f32> {
         let (cols, is_precise) = (self.cols(), self.parts.iter().all(|p| p.dtype == DType::F32));
         let round = |v: f32| if is_precise { v } else { to_bf16(v) };
-        let weights: Vec<f32> = self.parts.iter().flat_map(Weights::values).map(round).collect();
+        // f16 weights lose nothing: the kernels take them as the sum of two bf16.
+        let of = |p: &Weights| {
+            let is_whole = p.dtype == DType::F16;
+            p.values().into_iter().map(move |v| if is_whole { v } else { round(v) })
+        };
+        let weights: Vec<f32> = self.parts.iter().flat_map(of).collect();
         let mut out = Vec::new();
         for (t, x) in self.x.chunks(cols).enumerate() {
             let squares: f32 = x.iter().map(|v| v * v).sum();
@@ -203,11 +208,15 @@ fn gates_and_biases_and_stacked_types_are_right() {
                 .map(|(dtype, rows)| Weights::random(dtype, rows, 256, &mut numbers))
                 .into();
         Case::new(stacked, n_rows, Use::AddBiased, &mut numbers).check(&[Order::Shuffled]);
-        // A gate and an up matrix of two types meet in bf16.
-        let pair: Vec<Weights> = [DType::Q4K, DType::Q6K]
-            .map(|dtype| Weights::random(dtype, 24, 256, &mut numbers))
-            .into();
-        Case::new(pair, n_rows, gelu, &mut numbers).check(&[Order::Shuffled]);
+        // A gate and an up matrix of two types are multiplied one after the other.
+        for types in [[DType::Q4K, DType::Q6K], [DType::F32, DType::F16]] {
+            for act in [Activation::Silu, Activation::GeluTanh] {
+                let pair: Vec<Weights> =
+                    types.map(|dtype| Weights::random(dtype, 24, 256, &mut numbers)).into();
+                let case = Case::new(pair, n_rows, Use::Gated(act), &mut numbers);
+                case.check(&[Order::Shuffled]);
+            }
+        }
     }
 }
 
