@@ -75,14 +75,23 @@ pub enum KvType {
     F32,
     F16,
     BF16,
+    /// Eight-bit codes and an f32 scale for each head of a token.
+    Q8,
 }
 
 impl KvType {
+    /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::BF16 => 2,
+            Self::Q8 => 1,
         }
+    }
+
+    /// Bytes of a head of one token, scale included.
+    pub const fn head_bytes(self, head_dim: usize) -> usize {
+        head_dim * self.bytes() + if matches!(self, Self::Q8) { 4 } else { 0 }
     }
 }
 

@@ -59,7 +59,8 @@ pub(super) fn plan(
     // Scales of the K types grow from six bits to eight: a thirty-second covers it.
     let weights = data.map(|t| t.data.len() as u64).sum::<u64>() / 32 * 33;
     let workspace = workspace_bytes(config, limits);
-    let token = 2 * config.n_layers * config.n_kv_heads * config.head_dim * limits.kv_type.bytes();
+    let head = limits.kv_type.head_bytes(config.head_dim);
+    let token = 2 * config.n_layers * config.n_kv_heads * head;
     let usable = (memory.free as f64 * f64::from(fraction)) as u64;
     let block = limits.kv_block_tokens;
     let left = usable.saturating_sub(weights + workspace);

@@ -52,39 +52,126 @@ fn the_emulated_kernels_write_what_the_processor_writes() {
         refused(&args, &["emu", "--features emu"]);
         return;
     }
-    let models = [
-        "llama",
-        "llama-tied",
-        "llama-bias",
-        "llama-rope-llama3",
-        "mistral",
-        "qwen2",
-        "qwen3",
-        "smollm3",
-        "gguf/llama-f32.gguf",
-        "gguf/llama-f16.gguf",
-    ];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut models = committed();
+    assert!(models.len() >= 16, "{models:?}");
+    // The types that no committed model has.
+    for dtype in ["q4_1", "q4_k", "q6_k", "bf16"] {
+        models.push(synthetic(folder.path(), dtype, "5"));
+    }
     for model in models {
+        // Without a cache that rounds: what is left between the two is how products round their rows.
         let text = |device: &str| {
-            let model = tiny(model);
-            let args = [
-                "generate",
-                "--model",
-                &model,
-                "--prompt",
-                "def sold(self):",
-                "-n",
-                "12",
-                "--ignore-eos",
-            ];
-            let run =
-                tether(&[&args[..], &["--kv-type", "f32", "--json", "--device", device]].concat());
+            let args = ["generate", "--model", &model, "--prompt", "def sold(self):", "-n", "12"];
+            let more = ["--ignore-eos", "--kv-type", "f32", "--json", "--device", device];
+            let run = tether(&[&args[..], &more[..]].concat());
             assert_eq!(run.code, 0, "{}", run.stderr);
             assert!(device != "emu" || run.stderr.contains("memory: weights"), "{}", run.stderr);
             run.json()["text"].clone()
         };
         assert_eq!(text("emu"), text("cpu"), "{model}");
     }
+}
+
+/// Every model of the tests, folders and files.
+fn committed() -> Vec<String> {
+    let listed = |folder: &Path| -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("committed");
+        entries.map(|e| e.expect("an entry").path()).collect()
+    };
+    let root = crate::program::data("models");
+    let mut models: Vec<_> =
+        listed(&root).into_iter().filter(|p| p.join("config.json").exists()).collect();
+    models.extend(
+        listed(&root.join("gguf"))
+            .into_iter()
+            .filter(|p| p.extension().is_some_and(|e| e == "gguf")),
+    );
+    models.sort();
+    models.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// A model with random weights of a type.
+fn synthetic(folder: &Path, dtype: &str, seed: &str) -> String {
+    let path = folder.join(format!("{dtype}-{seed}.gguf")).display().to_string();
+    let run = tether(&["synth", "--arch", "tiny", "--dtype", dtype, "--seed", seed, "-o", &path]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    path
+}
+
+#[test]
+fn a_profile_of_kernels_has_times_costs_and_a_timeline() {
+    if !has_emulator() {
+        println!("skipped: built without the feature `emu`");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("trace.json");
+    let path = path.to_str().expect("UTF-8");
+    let model = tiny("llama");
+    let base = ["profile", "--model", &model, "--prompt-tokens", "20", "--gen-tokens", "4"];
+    let sizes = ["--reps", "1", "--batch", "3", "--device", "emu"];
+    let args = [&base[..], &sizes[..], &["--kernels", "--trace", path]].concat();
+    let run = tether(&[&args[..], &["--json"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let json = run.json();
+    assert_eq!(json["batch"], 3);
+    for phase in ["prefill", "decode"] {
+        let rows = json["kernels"][phase].as_array().expect("a list");
+        let named = |start: &str| {
+            rows.iter().any(|r| r["name"].as_str().expect("a name").starts_with(start))
+        };
+        assert!(named("precise") && named("rope_store") && named("argmax"), "{phase}: {rows:?}");
+        for row in rows {
+            assert!(row["us"].as_f64().expect("a time") > 0.0, "{row}");
+            assert!(row["bytes"].as_u64().expect("a cost") > 0, "{row}");
+        }
+    }
+    let trace: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    assert!(
+        events.iter().any(|e| e["name"] == "decode")
+            && events.iter().any(|e| e["name"] == "rope_store")
+    );
+    let table = tether(&args).stdout;
+    assert!(table.contains("rope_store") && table.contains("GB/s"), "{table}");
+
+    // A device without kernels of its own shows its steps.
+    let args =
+        [&base[..], &["--reps", "1", "--device", "cpu", "--kernels", "--trace", path]].concat();
+    let run = tether(&args);
+    assert!(run.code == 0 && run.stderr.contains("no kernels to time"), "{}", run.stderr);
+    refused(&[&base[..], &["--batch", "0"]].concat(), &["--batch is 0"]);
+    refused(&[&base[..], &["--batch", "2000"]].concat(), &["--batch is 2000", "64"]);
+    let path = folder.path().join("no/folder.json");
+    let args = [&base[..], &["--reps", "1", "--trace", path.to_str().expect("UTF-8")]].concat();
+    refused_with_output(&args, &["cannot write", "folder.json"]);
+}
+
+/// As [`refused`], for what is noticed after output.
+#[track_caller]
+fn refused_with_output(args: &[&str], parts: &[&str]) {
+    let run = tether(args);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(parts.iter().all(|part| run.stderr.contains(part)), "{}", run.stderr);
+}
+
+#[test]
+fn a_cache_is_sized_in_tokens_or_in_blocks_of_them() {
+    let model = tiny("llama");
+    let base = ["generate", "--model", &model, "--prompt", "abcdefgh", "--ignore-eos"];
+    // Two blocks of 32 hold 64 tokens and no more.
+    let run = |size: [&'static str; 2], n: &'static str| {
+        tether(&[&base[..], &size[..], &["-n", n]].concat())
+    };
+    for size in [["--kv-tokens", "64"], ["--kv-blocks", "2"]] {
+        assert_eq!(run(size, "40").code, 0, "{size:?}");
+        let more = run(size, "70");
+        assert!(more.code == 2 && more.stderr.contains("--kv-tokens"), "{}", more.stderr);
+    }
+    let both = tether(&[&base[..], &["--kv-tokens", "64", "--kv-blocks", "2"]].concat());
+    assert_eq!(both.code, 2, "{}", both.stderr);
 }
 
 /// A driver library made of functions that do nothing, and of those given in `bodies`.
@@ -181,8 +268,11 @@ fn drivers_that_are_stubs_or_old_or_without_a_gpu_are_reasons_and_not_crashes() 
     let (code, _, err) = with_driver(folder, &[&args[..], &["cuda"]].concat());
     assert!(code == 2 && !err.contains("panicked"), "{err}");
     assert!(err.contains("CUDA 12.4") && err.contains("13.0") || err.contains("NVRTC"), "{err}");
-    let (code, _, err) = with_driver(folder, &[&args[..], &["auto"]].concat());
+    let auto = || with_driver(folder, &[&args[..], &["auto"]].concat());
+    let (code, _, err) = auto();
     assert!(code == 0 && err.contains("running on the processor"), "{err}");
+    let (code, _, err) = auto();
+    assert!(code == 0 && !err.contains("running on the processor"), "said once: {err}");
 }
 
 #[test]

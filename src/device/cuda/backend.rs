@@ -124,8 +124,7 @@ impl CudaBackend {
         is_split: &[bool],
     ) -> Result<(), DeviceError> {
         let cache = &self.caches[kv.0 as usize];
-        let (axis, padded) = cache.head_axis();
-        let instance = axis + 3 * usize::from(cache.shape.dtype == KvType::F16);
+        let (instance, padded) = cache.instance();
         let tile_bytes = 2 * KEY_TILE * 2 * padded; // keys and values
         let token_bytes = cache.token_bytes();
         let work = attend::work(step, arrays, is_split, spec);

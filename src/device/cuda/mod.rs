@@ -16,6 +16,7 @@ mod driver;
 mod kernel;
 mod matrix;
 mod nvidia;
+mod nvtx;
 mod pack;
 mod params;
 mod probe;

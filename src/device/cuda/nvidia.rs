@@ -16,6 +16,7 @@ use result::DriverError;
 use super::compile;
 use super::driver::{DevicePtr, Driver, GraphId, Launch, Span};
 use super::kernel::KERNELS;
+use super::nvtx::Nvtx;
 use super::probe::{self, Gpu, name_of, unavailable};
 use crate::device::{DeviceError, DeviceMemory};
 
@@ -52,6 +53,7 @@ pub(super) struct NvidiaDriver {
     graphs: Vec<Option<sys::CUgraphExec>>,
     pinned: Option<Pinned>,
     how: String,
+    nvtx: Nvtx,
 }
 
 // SAFETY: handles of the driver may be used from any thread whose current context is theirs, which `bind` sees to.
@@ -85,6 +87,7 @@ impl NvidiaDriver {
             graphs: Vec::new(),
             pinned: None,
             how: String::new(),
+            nvtx: Nvtx::look(),
             gpu,
         };
         driver.bind().map_err(lost)?;
@@ -310,6 +313,7 @@ impl Driver for NvidiaDriver {
 
     fn download(&mut self, from: DevicePtr, out: &mut [u8]) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(c"tether wait and read");
         if !out.is_empty() {
             // SAFETY: memory of the backend; `out` is not touched before the wait below.
             unsafe { result::memcpy_dtoh_async(out, from.0, self.stream) }.map_err(lost)?;
@@ -323,6 +327,7 @@ impl Driver for NvidiaDriver {
 
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(launch.kernel.kernel().entry);
         self.start(launch).map_err(|e| DeviceError::Lost {
             device: "cuda",
             problem: format!("{} in {}", name_of(&e), launch.kernel.kernel().name),
@@ -336,6 +341,7 @@ impl Driver for NvidiaDriver {
 
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(c"tether record");
         let exec = self.capture(launches).map_err(lost)?;
         let free = self.graphs.iter().position(Option::is_none);
         let i = free.unwrap_or_else(|| {
@@ -348,6 +354,7 @@ impl Driver for NvidiaDriver {
 
     fn replay(&mut self, graph: GraphId) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(c"tether replay");
         let exec = self.graphs[graph.0 as usize].expect("a graph that is kept");
         // SAFETY: the graph's memory is the backend's, as for single launches.
         unsafe { result::graph::launch(exec, self.stream) }.map_err(lost)

@@ -107,7 +107,7 @@ fn values(backend: &mut dyn Backend, kv: KvId) -> Vec<f32> {
 
 #[test]
 fn moved_and_copied_tokens_are_what_the_reference_moves() {
-    for dtype in [KvType::BF16, KvType::F16, KvType::F32] {
+    for dtype in [KvType::BF16, KvType::F16, KvType::F32, KvType::Q8] {
         let mut results = Vec::new();
         for backend in
             [&mut ReferenceBackend::new() as &mut dyn Backend, &mut emulated(Order::Shuffled)]
