@@ -18,7 +18,7 @@ use crate::base::limit;
 use crate::device::cpu::source;
 use crate::device::{
     Activation, Attention, Backend, BufferId, DeviceError, DeviceMemory, KvId, KvShape, KvType,
-    MatrixId, MatrixSource, RopeStore, RopeStyle, Stacking, StepRows, VectorId,
+    LowRankRun, MatrixId, MatrixSource, RopeStore, RopeStyle, Stacking, StepRows, VectorId,
 };
 
 /// Rows of x up to which a product reads the weights once for each block of rows of w (`matvec`).
@@ -326,6 +326,11 @@ fn precise(params: &MatvecParams, n_outputs: usize) -> Launch {
     Launch::new(kernel::PRECISE, grid, 0, params)
 }
 
+/// [`Backend::low_rank`] refuses, so no caller can have terms.
+fn none_were_made(low_rank: &[LowRankRun]) {
+    assert!(low_rank.is_empty(), "low-rank terms come from `low_rank`, which makes none here");
+}
+
 fn next_id(len: usize) -> u32 {
     u32::try_from(len).expect("fewer than 2^32 objects are made while a model loads")
 }
@@ -434,7 +439,9 @@ impl Backend for CudaBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
+        none_were_made(low_rank);
         self.product(&Product { x, norm: Some((norm, eps)), w, bias, out, n_rows, mode: Mode::Set })
     }
 
@@ -447,7 +454,9 @@ impl Backend for CudaBackend {
         act: Activation,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
+        none_were_made(low_rank);
         let mode = match act {
             Activation::Silu => Mode::Silu,
             Activation::GeluTanh => Mode::GeluTanh,
@@ -462,7 +471,9 @@ impl Backend for CudaBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
+        none_were_made(low_rank);
         self.product(&Product { x, norm: None, w, bias, out, n_rows, mode: Mode::Add })
     }
 
