@@ -64,7 +64,7 @@ DEVICE void precise(const MatvecParams& p) {
         if (first + i >= p.n_rows) break;
         float* out = p.out + static_cast<u64>(first + i) * p.out_stride + p.out_first + row;
         if (gated) {
-            dev::store(out, activate(p.mode, sum[i]) * up[i]);
+            finish_gated(p.mode, sum[i], up[i], n_out, out);
         } else {
             finish(p.mode, sum[i], p.bias, row, out);
         }

@@ -33,6 +33,9 @@ pub struct MatrixId(pub u32);
 /// A small f32 vector on the device (norm weights, biases, rope frequencies).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VectorId(pub u32);
+/// Low-rank terms of a weight matrix on the device ([`Backend::low_rank`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LowRankId(pub u32);
 /// An activation buffer on the device, f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BufferId(pub u32);
@@ -58,6 +61,22 @@ pub enum Stacking {
     /// Two matrices of one shape whose products are combined pairwise (`gate`, `up`); the backend
     /// interleaves them as suits [`Backend::norm_gated`].
     GatedPair,
+}
+
+/// A low-rank term of a matrix: with `x` the matrix also gives `b·(a·x)`. A factor on it is part of `b`.
+#[derive(Clone, Copy, Debug)]
+pub struct LowRankSource<'a> {
+    pub rank: usize,  // r
+    pub a: &'a [f32], // [r, K]
+    pub b: &'a [f32], // [R, r], R rows of the matrix or of the part it belongs to
+}
+
+/// Neighbouring rows of a step whose products have the same low-rank terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LowRankRun {
+    pub first_row: usize,
+    pub n_rows: usize,
+    pub terms: LowRankId,
 }
 
 /// Gate activation of the feed-forward layer.
@@ -214,6 +233,18 @@ pub trait Backend: Send {
         parts: &[MatrixSource<'_>],
         stacking: Stacking,
     ) -> Result<MatrixId, DeviceError>;
+    /// Take low-rank terms for the parts of `w`, one entry for each part that it was made of. Products with
+    /// `w` add them to the rows that ask for them, before a bias is added or a gate is applied, in the
+    /// precision of f32 sums (the terms themselves may be kept in 16 bits).
+    fn low_rank(
+        &mut self,
+        w: MatrixId,
+        parts: &[Option<LowRankSource<'_>>],
+    ) -> Result<LowRankId, DeviceError> {
+        let _ = (w, parts);
+        Err(DeviceError::NoLowRank { device: self.name() })
+    }
+
     fn vector(&mut self, values: &[f32]) -> Result<VectorId, DeviceError>;
     fn buffer(&mut self, n_elems: usize) -> Result<BufferId, DeviceError>;
     fn kv_store(&mut self, shape: KvShape) -> Result<KvId, DeviceError>;
@@ -248,7 +279,8 @@ pub trait Backend: Send {
     /// `out[t, :] = table[ids[t], :]`. table `[V, C]`, out `[T, C]`.
     fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError>;
 
-    /// `out = rms_norm(x) · norm @ wᵀ (+ bias)`. x `[T, C]`, w `[R, C]`, out `[T, R]`.
+    /// `out = rms_norm(x) · norm @ wᵀ (+ bias)`. x `[T, C]`, w `[R, C]`, out `[T, R]`. In this product and the
+    /// two after it, the rows of `low_rank` (ascending, apart, made for `w`; usually none) also get their terms.
     fn norm_matmul(
         &mut self,
         x: BufferId,
@@ -258,6 +290,7 @@ pub trait Backend: Send {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError>;
 
     /// `act(gate) · up` of the normed rows. x `[T, C]`, w a [`Stacking::GatedPair`] of `[F, C]`,
@@ -271,6 +304,7 @@ pub trait Backend: Send {
         act: Activation,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError>;
 
     /// `out += x @ wᵀ (+ bias)`. x `[T, K]`, w `[R, K]`, out `[T, R]`.
@@ -281,6 +315,7 @@ pub trait Backend: Send {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError>;
 
     /// Norm (optional) and rotate queries in place, norm and rotate keys, and store keys and values

@@ -149,7 +149,7 @@ impl Decoder {
         }
         let eps = self.config.norm_eps;
         let (norm, head) = (self.weights.output_norm, self.weights.head);
-        backend.norm_matmul(self.picked, norm, eps, head, None, self.logits, r)
+        backend.norm_matmul(self.picked, norm, eps, head, None, self.logits, r, &[])
     }
 
     /// Queries, keys and values of a layer; keys and values into the cache.
@@ -169,6 +169,7 @@ impl Decoder {
             layer.qkv_bias,
             self.qkv,
             rows.n_rows,
+            &[],
         )?;
         let spec = RopeStore {
             n_heads: c.n_heads,
@@ -203,7 +204,7 @@ impl Decoder {
         n_rows: usize,
     ) -> Result<(), DeviceError> {
         let c = &self.config;
-        backend.matmul_add(attended, layer.output, layer.output_bias, x, n_rows)?;
+        backend.matmul_add(attended, layer.output, layer.output_bias, x, n_rows, &[])?;
         backend.norm_gated(
             x,
             layer.feed_forward_norm,
@@ -212,8 +213,9 @@ impl Decoder {
             c.activation,
             self.gated,
             n_rows,
+            &[],
         )?;
-        backend.matmul_add(self.gated, layer.down, layer.down_bias, x, n_rows)
+        backend.matmul_add(self.gated, layer.down, layer.down_bias, x, n_rows, &[])
     }
 }
 

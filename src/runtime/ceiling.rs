@@ -89,7 +89,7 @@ fn product_rate(backend: &mut dyn Backend) -> Result<f64, RuntimeError> {
         let w = backend.matrix(&[source], Stacking::Rows)?;
         let x = backend.buffer(STEP_ROWS_MAX * side)?;
         let out = backend.buffer(STEP_ROWS_MAX * side)?;
-        let ms = best_ms(backend, out, &mut |b| b.matmul_add(x, w, None, out, STEP_ROWS_MAX))?;
+        let ms = best_ms(backend, out, &mut |b| b.matmul_add(x, w, None, out, STEP_ROWS_MAX, &[]))?;
         if ms >= RUN_MS_MIN || side == PRODUCT_SIDE_MAX {
             return Ok(2.0 * (STEP_ROWS_MAX * side * side) as f64 / (ms / 1e3));
         }

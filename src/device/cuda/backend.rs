@@ -10,6 +10,7 @@ use super::attend;
 use super::cache::{Cache, independent_runs};
 use super::driver::{DevicePtr, Driver, Launch};
 use super::kernel::{self, KernelId};
+use super::low_rank::Terms;
 use super::matrix::{self, Layout, Matrix};
 use super::params::*;
 use super::product::{Mode, Product, Scratch};
@@ -19,7 +20,8 @@ use crate::base::limit;
 use crate::device::cpu::source;
 use crate::device::{
     Activation, Attention, Backend, BufferId, DeviceError, DeviceMemory, KernelRun, KvId, KvShape,
-    KvType, MatrixId, MatrixSource, RopeStore, RopeStyle, Stacking, StepRows, VectorId,
+    KvType, LowRankId, LowRankRun, LowRankSource, MatrixId, MatrixSource, RopeStore, RopeStyle,
+    Stacking, StepRows, VectorId,
 };
 
 const KEY_TILE: usize = 32;
@@ -37,10 +39,11 @@ pub struct CudaBackend {
     pub(super) queue: Queue,
     pub(super) matrices: Vec<Matrix>,
     pub(super) vectors: Vec<Array>,
+    pub(super) terms: Vec<Terms>,
     buffers: Vec<Array>,
     caches: Vec<Cache>,
     scratch: Scratch,
-    bytes_used: u64,
+    pub(super) bytes_used: u64,
 }
 
 impl CudaBackend {
@@ -51,6 +54,7 @@ impl CudaBackend {
             queue,
             matrices: Vec::new(),
             vectors: Vec::new(),
+            terms: Vec::new(),
             buffers: Vec::new(),
             caches: Vec::new(),
             scratch: Scratch::default(),
@@ -63,7 +67,7 @@ impl CudaBackend {
         self.queue.n_graphs()
     }
 
-    fn allocate(&mut self, len: usize, what: &str) -> Result<Array, DeviceError> {
+    pub(super) fn allocate(&mut self, len: usize, what: &str) -> Result<Array, DeviceError> {
         let driver = self.queue.idle_driver()?;
         let at = driver.allocate(4 * len, what)?;
         driver.clear(at, 4 * len)?;
@@ -215,6 +219,14 @@ impl Backend for CudaBackend {
         Ok(MatrixId(next_id(self.matrices.len() - 1)))
     }
 
+    fn low_rank(
+        &mut self,
+        w: MatrixId,
+        parts: &[Option<LowRankSource<'_>>],
+    ) -> Result<LowRankId, DeviceError> {
+        self.load_terms(w, parts)
+    }
+
     fn vector(&mut self, values: &[f32]) -> Result<VectorId, DeviceError> {
         let array = self.allocate(values.len(), "a vector")?;
         self.queue.idle_driver()?.upload(array.at, bytemuck::cast_slice(values))?;
@@ -307,8 +319,10 @@ impl Backend for CudaBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        self.product(&Product { x, norm: Some((norm, eps)), w, bias, out, n_rows, mode: Mode::Set })
+        let norm = Some((norm, eps));
+        self.product(&Product { x, norm, w, bias, out, n_rows, mode: Mode::Set }, low_rank)
     }
 
     fn norm_gated(
@@ -320,9 +334,10 @@ impl Backend for CudaBackend {
         act: Activation,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        let mode = Mode::gated(act);
-        self.product(&Product { x, norm: Some((norm, eps)), w, bias: None, out, n_rows, mode })
+        let (mode, norm) = (Mode::gated(act), Some((norm, eps)));
+        self.product(&Product { x, norm, w, bias: None, out, n_rows, mode }, low_rank)
     }
 
     fn matmul_add(
@@ -332,8 +347,9 @@ impl Backend for CudaBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        self.product(&Product { x, norm: None, w, bias, out, n_rows, mode: Mode::Add })
+        self.product(&Product { x, norm: None, w, bias, out, n_rows, mode: Mode::Add }, low_rank)
     }
 
     fn rope_store(

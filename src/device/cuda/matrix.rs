@@ -5,6 +5,7 @@
 
 use super::driver::Driver;
 use super::kernel::WeightAxis;
+use super::low_rank::TermTable;
 use super::pack::{self, Panel, TILE_COLS, TILE_ROWS};
 use super::params::WeightView;
 use crate::base::DType;
@@ -41,6 +42,10 @@ pub(super) struct Matrix {
     pub(super) rows: usize,
     pub(super) cols: usize,
     pub(super) gated: bool,
+    /// Rows of each of the sources.
+    pub(super) source_rows: Vec<usize>,
+    /// Its sets of low-rank terms.
+    pub(super) terms: TermTable,
 }
 
 impl Matrix {
@@ -93,7 +98,8 @@ pub(super) fn load(
             first_row += source.rows;
         }
     }
-    Ok(Matrix { parts, rows, cols, gated })
+    let source_rows = sources.iter().map(|s| s.rows).collect();
+    Ok(Matrix { parts, rows, cols, gated, source_rows, terms: TermTable::default() })
 }
 
 fn check(device: &'static str, source: &MatrixSource<'_>) -> Result<(), DeviceError> {

@@ -14,6 +14,7 @@ mod cache;
 mod compile;
 mod driver;
 mod kernel;
+mod low_rank;
 mod matrix;
 mod nvidia;
 mod nvtx;

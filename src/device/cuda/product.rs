@@ -9,9 +9,9 @@ use super::backend::{Array, CudaBackend};
 use super::driver::{DevicePtr, Launch};
 use super::kernel::{self, WeightAxis};
 use super::matrix::{Layout, Part};
-use super::params::{MatvecParams, PrepareParams, ProductParams};
+use super::params::{ActivateParams, MatvecParams, PrepareParams, ProductParams};
 use super::queue::Cost;
-use crate::device::{Activation, BufferId, DeviceError, MatrixId, VectorId};
+use crate::device::{Activation, BufferId, DeviceError, LowRankRun, MatrixId, VectorId};
 
 /// Rows of x up to which a product reads the weights once for each block of rows of w (`matvec`).
 const FEW_ROWS: usize = 8;
@@ -28,6 +28,8 @@ pub(super) enum Mode {
     /// The activated output times this sum: an up matrix that has no tiles in common with its gate.
     AfterSilu = 4,
     AfterGeluTanh = 5,
+    /// Both sums of a gated pair, one after the other.
+    Raw = 6,
 }
 
 impl Mode {
@@ -39,13 +41,13 @@ impl Mode {
     }
 
     const fn is_pair(self) -> bool {
-        matches!(self, Self::Silu | Self::GeluTanh)
+        matches!(self, Self::Silu | Self::GeluTanh | Self::Raw)
     }
 
     /// The modes of a gate and of an up matrix that are multiplied one after the other.
     const fn apart(self, part: usize) -> Self {
         match (part, self) {
-            (0, _) => Self::Set,
+            (0, _) | (_, Self::Raw) => Self::Set,
             (_, Self::Silu) => Self::AfterSilu,
             _ => Self::AfterGeluTanh,
         }
@@ -64,16 +66,44 @@ pub(super) struct Product {
 }
 
 impl CudaBackend {
-    pub(super) fn product(&mut self, p: &Product) -> Result<(), DeviceError> {
+    /// A product with the low-rank terms of the rows that have some.
+    pub(super) fn product(
+        &mut self,
+        p: &Product,
+        low_rank: &[LowRankRun],
+    ) -> Result<(), DeviceError> {
+        let out_cols = self.matrices[p.w.0 as usize].out_cols();
+        let out = self.buffer_at(p.out, p.n_rows * out_cols);
+        if low_rank.is_empty() {
+            return self.multiply(p, p.mode, out);
+        }
+        self.shrink(p, low_rank)?;
+        if !p.mode.is_pair() {
+            self.multiply(p, p.mode, out)?;
+            return self.expand(p, low_rank, out);
+        }
+        // The terms come between the sums of a pair and its gate.
+        let pairs = self.reserve(|s| &mut s.pairs, p.n_rows * 2 * out_cols)?;
+        self.multiply(p, Mode::Raw, pairs)?;
+        self.expand(p, low_rank, pairs)?;
+        let params = ActivateParams { pairs, out, n_cols: out_cols as u32, mode: p.mode as u32 };
+        let grid = [out_cols.div_ceil(4 * 128), p.n_rows, 1];
+        let launch = Launch::new(kernel::ACTIVATE_PAIRS, grid, 0, &params);
+        self.queue.push(launch, Cost::bytes(12 * p.n_rows * out_cols));
+        Ok(())
+    }
+
+    /// The sums, and what `mode` says with them, at `out`.
+    fn multiply(&mut self, p: &Product, mode: Mode, out: DevicePtr) -> Result<(), DeviceError> {
         let matrix = &self.matrices[p.w.0 as usize];
         let (cols, out_cols) = (matrix.cols, matrix.out_cols());
+        let out_stride = if mode == Mode::Raw { 2 * out_cols } else { out_cols };
         assert_eq!(matrix.gated, p.mode.is_pair(), "only pairs are combined");
         assert_ne!(p.x, p.out, "a product cannot write its own input");
         let vector_len = |id: VectorId| self.vectors[id.0 as usize].len;
         assert!(p.norm.is_none_or(|(id, _)| vector_len(id) == cols), "one weight per column");
         assert!(p.bias.is_none_or(|id| vector_len(id) == out_cols), "one bias per row");
         let x = self.buffer_at(p.x, p.n_rows * cols);
-        let out = self.buffer_at(p.out, p.n_rows * out_cols);
         let norm = self.vector_at(p.norm.map(|(id, _)| id));
         let bias = self.vector_at(p.bias);
         let eps = p.norm.map_or(0.0, |(_, eps)| eps);
@@ -85,7 +115,8 @@ impl CudaBackend {
             .transpose()?;
         for (i, part) in parts.iter().enumerate() {
             let bias = if bias == DevicePtr::NONE { bias } else { bias.at(4 * part.first_row) };
-            let mode = if is_apart { p.mode.apart(i) } else { p.mode };
+            let first_row = if is_apart && mode != Mode::Raw { 0 } else { part.first_row };
+            let mode = if is_apart { mode.apart(i) } else { mode };
             let few = MatvecParams {
                 x,
                 norm,
@@ -94,8 +125,8 @@ impl CudaBackend {
                 out,
                 n_rows: p.n_rows as u32,
                 n_cols: cols as u32,
-                out_stride: out_cols as u32,
-                out_first: if is_apart { 0 } else { part.first_row as u32 },
+                out_stride: out_stride as u32,
+                out_first: first_row as u32,
                 mode: mode as u32,
                 eps,
                 up_first: part.rows as u32 / 2,
@@ -164,6 +195,10 @@ pub(super) struct Scratch {
     pub(super) partial_sums: Option<Array>,
     pub(super) partial_weights: Option<Array>,
     pub(super) best: Option<Array>,
+    /// Sums of a gated pair whose terms are still to come. `[T, 2 F]`
+    pub(super) pairs: Option<Array>,
+    /// Rows times the `a` of their low-rank terms.
+    pub(super) inner: Option<Array>,
 }
 
 fn matvec(params: &MatvecParams, format: WeightAxis, rows: usize) -> Launch {

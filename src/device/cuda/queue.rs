@@ -120,6 +120,22 @@ impl Queue {
         }
     }
 
+    /// Put an array into whichever of some sections has it already, or is free.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub(super) fn put_any(
+        &mut self,
+        sections: &[Section],
+        bytes: &[u8],
+    ) -> Result<DevicePtr, DeviceError> {
+        let is_dirty = |s: &&Section| self.staging.is_dirty(**s);
+        let same = sections.iter().filter(is_dirty).find(|s| self.staging.holds(**s, bytes));
+        let free = || sections.iter().find(|s| !is_dirty(s));
+        let section = same.or_else(free).or(sections.first()).copied();
+        self.put(section.expect("at least one section"), bytes)
+    }
+
     /// Start everything that waits.
     ///
     /// # Errors

@@ -80,9 +80,9 @@ impl Case {
         let x = write(backend, &self.x[first * cols..(first + n) * cols]);
         let out = write(backend, &self.out[first * out_cols..(first + n) * out_cols]);
         match self.how {
-            Use::SetNormed => backend.norm_matmul(x, norm, EPS, w, None, out, n).unwrap(),
-            Use::AddBiased => backend.matmul_add(x, w, Some(bias), out, n).unwrap(),
-            Use::Gated(act) => backend.norm_gated(x, norm, EPS, w, act, out, n).unwrap(),
+            Use::SetNormed => backend.norm_matmul(x, norm, EPS, w, None, out, n, &[]).unwrap(),
+            Use::AddBiased => backend.matmul_add(x, w, Some(bias), out, n, &[]).unwrap(),
+            Use::Gated(act) => backend.norm_gated(x, norm, EPS, w, act, out, n, &[]).unwrap(),
         }
         read(backend, out, n * out_cols)
     }

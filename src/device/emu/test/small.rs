@@ -133,7 +133,7 @@ fn a_step_that_comes_again_is_replayed_with_its_new_tokens() {
         backend.write(out, 0, &[0.0; 64]).unwrap();
         backend.embed(w, ids, x).unwrap();
         for _ in 0..8 {
-            backend.matmul_add(x, w, None, out, 2).unwrap();
+            backend.matmul_add(x, w, None, out, 2, &[]).unwrap();
         }
         let got = read(&mut backend, out, 64);
         let want: Vec<f32> = ids
