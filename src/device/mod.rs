@@ -197,6 +197,18 @@ pub struct DeviceMemory {
     pub total: u64,
 }
 
+/// What a row of logits says about its likeliest ids. Logits that are not numbers count as impossible.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopRow {
+    /// The best allowed id and its logit.
+    pub best: Option<(u32, f32)>,
+    /// Ids with their logits, best first, whether allowed or not; equals by id.
+    pub likeliest: Vec<(u32, f32)>,
+    /// `ln Σ exp(logit)` over all ids, and over the allowed ones.
+    pub log_sum: f64,
+    pub log_sum_allowed: f64,
+}
+
 /// A kernel that ran once, timed by the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelRun {
@@ -270,9 +282,9 @@ pub trait Backend: Send {
         Vec::new()
     }
 
-    /// Make room for attention of this shape while a model loads, after its cache was made.
-    fn reserve_attention(&mut self, spec: &Attention) -> Result<(), DeviceError> {
-        let _ = spec;
+    /// Make room, while a model loads, for attention of this shape and for choosing among `vocab` ids.
+    fn make_room(&mut self, spec: &Attention, vocab: usize) -> Result<(), DeviceError> {
+        let _ = (spec, vocab);
         Ok(())
     }
 
@@ -359,6 +371,21 @@ pub trait Backend: Send {
         n_valid: usize,
         mask: Option<&[u32]>,
     ) -> Result<Option<u32>, DeviceError>;
+
+    /// The `k` likeliest ids of a row, as [`Backend::argmax`] sees it, and the best that `mask` allows. `None`: the device
+    /// has no quicker way than reading the row.
+    fn top(
+        &mut self,
+        logits: BufferId,
+        n_cols: usize,
+        row: usize,
+        n_valid: usize,
+        mask: Option<&[u32]>,
+        k: usize,
+    ) -> Result<Option<TopRow>, DeviceError> {
+        let _ = (logits, n_cols, row, n_valid, mask, k);
+        Ok(None)
+    }
 
     /// Copy the contents of cache blocks (`from`, `to`) in every layer, for copy-on-write forks.
     fn copy_blocks(&mut self, kv: KvId, pairs: &[(u32, u32)]) -> Result<(), DeviceError>;

@@ -76,7 +76,7 @@ impl Decoder {
             dtype: limits.kv_type,
         })?;
         for i in 0..config.n_layers {
-            backend.reserve_attention(&attention(&config, i))?;
+            backend.make_room(&attention(&config, i), config.vocab)?;
         }
         let weights = weights::load(&config, tensors, backend, progress)?;
         let attended_width = config.n_heads * config.head_dim;

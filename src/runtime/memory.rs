@@ -71,6 +71,7 @@ pub(super) fn plan(
             need: gib(weights + workspace + (token * block) as u64),
             usable: gib(usable),
             free: gib(memory.free),
+            fit: gib(usable.saturating_sub(workspace + (token * block) as u64)),
         });
     }
     if is_wish && asked > tokens_fit {
@@ -141,6 +142,6 @@ mod tests {
         let text = planned(2 * (need + 70 * 128), 128, true).unwrap_err().to_string();
         assert!(text.contains("128 tokens") && text.contains("--kv-tokens 64"), "{text}");
         let text = planned(need, 128, false).unwrap_err().to_string();
-        assert!(text.contains("GiB") && text.contains("--device cpu"), "{text}");
+        assert!(text.contains("weights of up to") && text.contains("--device cpu"), "{text}");
     }
 }

@@ -21,7 +21,7 @@ use crate::device::cpu::source;
 use crate::device::{
     Activation, Attention, Backend, BufferId, DeviceError, DeviceMemory, KernelRun, KvId, KvShape,
     KvType, LowRankId, LowRankRun, LowRankSource, MatrixId, MatrixSource, RopeStore, RopeStyle,
-    Stacking, StepRows, VectorId,
+    Stacking, StepRows, TopRow, VectorId,
 };
 
 const KEY_TILE: usize = 32;
@@ -275,12 +275,11 @@ impl Backend for CudaBackend {
         self.queue.take_runs()
     }
 
-    fn reserve_attention(&mut self, spec: &Attention) -> Result<(), DeviceError> {
+    fn make_room(&mut self, spec: &Attention, vocab: usize) -> Result<(), DeviceError> {
         let n_partials = limit::ATTENTION_PARTIALS_MAX * spec.n_heads;
-        let _: DevicePtr = self.reserve(|s| &mut s.partial_sums, n_partials * spec.head_dim)?;
-        let _: DevicePtr = self.reserve(|s| &mut s.partial_weights, n_partials * 2)?;
-        let _: DevicePtr = self.reserve(|s| &mut s.best, 1)?;
-        Ok(())
+        self.reserve(|s| &mut s.partial_sums, n_partials * spec.head_dim)?;
+        self.reserve(|s| &mut s.partial_weights, n_partials * 2)?;
+        self.reserve_top(vocab)
     }
 
     fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError> {
@@ -479,6 +478,19 @@ impl Backend for CudaBackend {
         let mut id = [0];
         self.queue.read(best, bytemuck::cast_slice_mut(&mut id))?;
         Ok((id[0] != u32::MAX).then_some(id[0]))
+    }
+
+    fn top(
+        &mut self,
+        logits: BufferId,
+        n_cols: usize,
+        row: usize,
+        n_valid: usize,
+        mask: Option<&[u32]>,
+        k: usize,
+    ) -> Result<Option<TopRow>, DeviceError> {
+        assert!(n_valid <= n_cols, "more ids are valid than a row has");
+        self.top_row(logits, row * n_cols, n_valid, mask, k).map(Some)
     }
 
     fn copy_blocks(&mut self, kv: KvId, pairs: &[(u32, u32)]) -> Result<(), DeviceError> {

@@ -11,6 +11,7 @@
 mod attend;
 mod backend;
 mod cache;
+mod choose;
 mod compile;
 mod driver;
 mod kernel;

@@ -76,6 +76,10 @@ params! {
     }
     GatherParams { x: DevicePtr, rows: DevicePtr, out: DevicePtr, n_cols: u32, pad: u32, }
     ArgmaxParams { logits: DevicePtr, mask: DevicePtr, best: DevicePtr, n_valid: u32, pad: u32, }
+    TopParams {
+        logits: DevicePtr, mask: DevicePtr, parts: DevicePtr, out: DevicePtr,
+        n_valid: u32, k: u32, n_parts: u32, pad: u32,
+    }
     MoveSlotsParams { cache: CacheView, pairs: DevicePtr, layer_bytes: u64, }
 }
 

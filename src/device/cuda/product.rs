@@ -179,8 +179,8 @@ impl CudaBackend {
 
     /// Make room for the rows of a matrix's largest product.
     pub(super) fn reserve_rows(&mut self, cols: usize, rows_max: usize) -> Result<(), DeviceError> {
-        let _: DevicePtr = self.reserve(|s| &mut s.rows, (rows_max * cols).div_ceil(2))?;
-        let _: DevicePtr = self.reserve(|s| &mut s.factors, rows_max)?;
+        self.reserve(|s| &mut s.rows, (rows_max * cols).div_ceil(2))?;
+        self.reserve(|s| &mut s.factors, rows_max)?;
         Ok(())
     }
 }
@@ -194,7 +194,9 @@ pub(super) struct Scratch {
     pub(super) factors: Option<Array>,
     pub(super) partial_sums: Option<Array>,
     pub(super) partial_weights: Option<Array>,
+    /// The chosen id, or the list of likely ones; and what parts of a row give towards it.
     pub(super) best: Option<Array>,
+    pub(super) parts: Option<Array>,
     /// Sums of a gated pair whose terms are still to come. `[T, 2 F]`
     pub(super) pairs: Option<Array>,
     /// Rows times the `a` of their low-rank terms.
