@@ -55,7 +55,7 @@ kernels-all: .venv/.stamp
 
 # A folder of its own: the sanitised library must not be mistaken for the plain one.
 emu-asan:
-	TETHER_EMU_FLAGS=-fsanitize=address ASAN_OPTIONS=detect_leaks=0 \
+	TETHER_EMU_FLAGS=-fsanitize=address ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 \
 	    $(CARGO) test --locked --features emu --target-dir target/asan --lib device::emu
 
 lint: .venv/.stamp

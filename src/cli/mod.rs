@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
     let result = match arguments.verb {
         Verb::Pull(args) => verb::pull::run(&args, &environment),
         Verb::Models(args) => verb::models::run(&args, &environment),
-        Verb::Devices(args) => verb::devices::run(&args),
+        Verb::Devices(args) => verb::devices::run(&args, &environment),
         Verb::Synth(args) => verb::synth::run(&args),
         Verb::Generate(args) => verb::generate::run(&args, &environment),
         Verb::Complete(args) => verb::complete::run(&args, &environment),
