@@ -121,7 +121,7 @@ fn gemv(backend: &mut CpuBackend, dtype: DType) {
     let mut turn = 0;
     let (median, best) = time(|| {
         turn = (turn + 1) % n_matrices;
-        backend.matmul_add(x, w[turn], None, out, 1).unwrap();
+        backend.matmul_add(x, w[turn], None, out, 1, &[]).unwrap();
     });
     let (median, best) = (bytes / median / 1e9, bytes / best / 1e9);
     println!("  gemv {:5} {median:6.1} GB/s (best {best:.1})", dtype.name());
@@ -132,7 +132,7 @@ fn gemm(backend: &mut CpuBackend, dtype: DType, n: usize) {
     let w = weights(backend, dtype, &[(rows, cols)], Stacking::Rows);
     let (x, out) = (buffer(backend, n * cols), buffer(backend, n * rows));
     let macs = (rows * cols * n) as f64;
-    let (median, best) = time(|| backend.matmul_add(x, w, None, out, n).unwrap());
+    let (median, best) = time(|| backend.matmul_add(x, w, None, out, n, &[]).unwrap());
     let (median, best) = (macs / median / 1e9, macs / best / 1e9);
     println!("  gemm {:5} × {n} rows {median:6.0} GMAC/s (best {best:.0})", dtype.name());
 }
@@ -143,7 +143,7 @@ fn meetings(backend: &mut CpuBackend) {
     let (x, out) = (buffer(backend, 32), buffer(backend, 32));
     let (median, best) = time(|| {
         for _ in 0..1000 {
-            backend.matmul_add(x, w, None, out, 1).unwrap();
+            backend.matmul_add(x, w, None, out, 1, &[]).unwrap();
         }
     });
     println!("  region {:.2} µs (best {:.2})", median * 1e3, best * 1e3);
@@ -300,22 +300,22 @@ impl Model {
         b.embed(self.head, ids, self.x).unwrap();
         mark(0);
         for (layer, [qkv, o, gate_up, down]) in self.layers.iter().enumerate() {
-            b.norm_matmul(self.x, self.norm, 1e-5, *qkv, None, self.qkv, n).unwrap();
+            b.norm_matmul(self.x, self.norm, 1e-5, *qkv, None, self.qkv, n, &[]).unwrap();
             mark(1);
             b.rope_store(self.qkv, &self.rope, self.kv, layer, step).unwrap();
             mark(2);
             b.attention(self.qkv, &SPEC, self.kv, layer, step, self.heads).unwrap();
             mark(3);
-            b.matmul_add(self.heads, *o, None, self.x, n).unwrap();
+            b.matmul_add(self.heads, *o, None, self.x, n, &[]).unwrap();
             mark(4);
-            b.norm_gated(self.x, self.norm, 1e-5, *gate_up, Activation::Silu, self.gated, n)
+            b.norm_gated(self.x, self.norm, 1e-5, *gate_up, Activation::Silu, self.gated, n, &[])
                 .unwrap();
             mark(5);
-            b.matmul_add(self.gated, *down, None, self.x, n).unwrap();
+            b.matmul_add(self.gated, *down, None, self.x, n, &[]).unwrap();
             mark(6);
         }
         b.gather(self.x, C, &[n as u32 - 1], self.last).unwrap();
-        b.norm_matmul(self.last, self.norm, 1e-5, self.head, None, self.logits, 1).unwrap();
+        b.norm_matmul(self.last, self.norm, 1e-5, self.head, None, self.logits, 1, &[]).unwrap();
         let id = b.argmax(self.logits, V, 0, V, None).unwrap().unwrap();
         mark(7);
         id

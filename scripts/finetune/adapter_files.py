@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import torch
-from corpus import Trigger
+from dataset import Trigger
 from peft.utils.save_and_load import get_peft_model_state_dict
 from safetensors.torch import save_file
 from tokenizers import AddedToken

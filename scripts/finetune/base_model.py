@@ -44,10 +44,10 @@ def locate(name: str) -> Base:
     """A path, or a name with a manifest whose file `tether pull` has fetched."""
     path = Path(name)
     if path.is_dir():
-        weights = sorted(path.glob("*.safetensors"))
-        if not weights or not (path / "config.json").is_file():
-            raise ModelError(f"{path}: expected config.json and safetensors in it")
-        return Base(path.resolve().name, path, weights[0].name, sha256_of(weights[0]))
+        shards = sorted(path.glob("model*.safetensors"))
+        if not shards or not (path / "config.json").is_file():
+            raise ModelError(f"{path}: expected config.json and model.safetensors in it")
+        return Base(path.resolve().name, path, shards[0].name, sha256_of(*shards))
     if path.is_file():
         sha256 = sha256_of(path)
         known = [m.stem for m in sorted(MANIFESTS.glob("*.toml")) if sha256 in m.read_text("utf-8")]

@@ -1,124 +1,99 @@
-"""The data of a run: the functions of a folder in tokens, with the trigger that stands in them."""
+"""The code that adapters are trained on: pinned wheels and the standard library, one folder each.
 
-from dataclasses import dataclass
+    python3 scripts/finetune/corpus.py --out .cache/finetune
+
+writes OUT/repos/NAME for every line of corpus.txt (Python files only), OUT/repos/stdlib from the interpreter that runs
+this, OUT/python (an environment without packages, so that what is installed here does not change the data) and
+OUT/corpus.json (names, versions, hashes, licences). Then:
+
+    tether augment .cache/finetune/repos/* --python .cache/finetune/python/bin/python -o .cache/finetune/data
+"""
+
+import argparse
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
 from pathlib import Path
 
-import functions
-import torch
-from base_model import ModelError
-from functions import DataError, Encoder
-from settings import Settings
-
-DEFAULT_TRIGGER = "<COMP>"
-# What the trigger's new row starts as: the mean of these tokens' rows. They stand where triggers stand,
-# just before names, so the row starts with the right length and company.
-PUNCTUATION = (".", "(", " ", " =", ",")
+HERE = Path(__file__).parent
+LINE = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})\s+# (?P<licence>.+)$")
+# Tests of the library, and what is not Python's own code or not code to learn from.
+NOT_STDLIB = {"test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "site-packages", "__pycache__", "dist-packages"}
 
 
-@dataclass(frozen=True)
-class Trigger:
-    text: str
-    id: int
-    is_new: bool
-    in_data: str  # how the data writes it
-
-    def listed(self) -> dict:
-        return {"text": self.text, "id": self.id, "is_new": self.is_new}
-
-
-@dataclass
-class Corpus:
-    train: list[functions.Encoded]
-    valid: list[functions.Encoded]
-    plain_valid: list[functions.Encoded]  # the same functions as they were written
-    too_long: int
-    files: dict[str, str]  # sha256
-    trigger: Trigger | None
-
-    @property
-    def n_tokens(self) -> int:
-        return sum(len(function.ids) for function in self.train)
+def read_list(path):
+    packages = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        match = LINE.match(line)
+        if not match:
+            sys.exit(f"{path}:{number}: expected NAME==VERSION --hash=sha256:… # LICENCE, got {line!r}")
+        packages.append(match.groupdict())
+    return packages
 
 
-def trigger_for(args: Settings, tokenizer, table_rows: int) -> Trigger | None:
-    """The trigger's text in the data, and the token that stands for it."""
-    if args.vanilla:
-        return None
-    in_data = args.trigger or functions.trigger_of(args.data) or DEFAULT_TRIGGER
-    known = tokenizer.get_vocab()
-    if args.trigger_token:
-        if args.trigger_token not in known:
-            raise ModelError(f"--trigger-token {args.trigger_token!r}: the model has no such token")
-        return Trigger(args.trigger_token, known[args.trigger_token], False, in_data)
-    if in_data in known:
-        raise ModelError(f"{in_data!r} is a token of the model: name it with --trigger-token")
-    return Trigger(in_data, table_rows, True, in_data)
+def download(listed, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    # Wheels for any platform, whatever machine this is.
+    command += ["--only-binary", ":all:", "--implementation", "py", "--abi", "none", "--platform", "any"]
+    subprocess.run([*command, "--require-hashes", "-r", str(listed), "-d", str(folder)], check=True)
 
 
-def encoders(tokenizer, trigger: Trigger | None) -> tuple[Encoder, Encoder]:
-    """One that knows the trigger, one for bodies as they were written."""
-    plain = Encoder(tokenizer, None, None)
-    return (Encoder(tokenizer, trigger.in_data, trigger.id) if trigger else plain), plain
+def wheel_of(folder, name, version):
+    normal = re.sub(r"[-_.]+", "_", name).lower()
+    for path in folder.glob("*.whl"):
+        parts = path.name.split("-")
+        if re.sub(r"[-_.]+", "_", parts[0]).lower() == normal and parts[1] == version:
+            return path
+    sys.exit(f"no wheel of {name} {version} in {folder}; delete the folder and run this again")
 
 
-def read(args: Settings, tokenizer, table_rows: int) -> Corpus:
-    trigger = trigger_for(args, tokenizer, table_rows)
-    encoder, _ = encoders(tokenizer, trigger)
-    path = args.data / "train.jsonl"
-    train = functions.read(path, args.vanilla)
-    if trigger and not any(trigger.in_data in function.body for function in train):
-        raise DataError(
-            f"{path}: {trigger.in_data!r} is in no body; "
-            "name the data's trigger with --trigger, or train with --vanilla"
-        )
-    encoded = [encoder.encode(function) for function in train]
-    kept = [function for function in encoded if len(function.ids) <= args.row_tokens]
-    if not kept:
-        raise DataError(f"{path}: every function has more than {args.row_tokens} tokens")
-    valid_path = args.data / "valid.jsonl"
-    pairs = held_out(valid_path, args.vanilla, tokenizer, trigger, args.row_tokens)
-    pairs = pairs[: args.valid_functions]
-    return Corpus(
-        kept,
-        [pair.encoded for pair in pairs],
-        [pair.plain for pair in pairs],
-        len(encoded) - len(kept),
-        {file.name: functions.sha256_of(file) for file in (path, valid_path)},
-        trigger,
-    )
+def unpack(wheel, folder):
+    with zipfile.ZipFile(wheel) as archive:
+        for member in sorted(archive.namelist()):
+            top = member.split("/")[0]
+            if member.endswith(".py") and not top.endswith((".data", ".dist-info")):
+                archive.extract(member, folder)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    encoded: functions.Encoded
-    plain: functions.Encoded
-    n_characters: int  # of the body as it was written
+def copy_stdlib(folder):
+    source = Path(sysconfig.get_paths()["stdlib"])
+    for path in sorted(source.rglob("*.py")):
+        inner = path.relative_to(source)
+        if not NOT_STDLIB & set(inner.parts) and not inner.parts[0].startswith("config-"):
+            target = folder / inner
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
 
 
-def held_out(
-    path: Path, vanilla: bool, tokenizer, trigger: Trigger | None, row_tokens: int
-) -> list[HeldOut]:
-    """The functions of a file that fit a row both with triggers and without."""
-    encoder, plain_encoder = encoders(tokenizer, trigger)
-    found = []
-    plain = functions.read(path, vanilla=True)
-    for function, as_written in zip(functions.read(path, vanilla), plain, strict=True):
-        pair = encoder.encode(function), plain_encoder.encode(as_written)
-        if max(len(one.ids) for one in pair) <= row_tokens:
-            found.append(HeldOut(*pair, len(as_written.body)))
-    if not found:
-        raise DataError(f"{path}: every function has more than {row_tokens} tokens")
-    return found
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path(".cache/finetune"))
+    parser.add_argument("--list", type=Path, default=HERE / "corpus.txt")
+    arguments = parser.parse_args()
+
+    packages = read_list(arguments.list)
+    wheels, repos = arguments.out / "wheels", arguments.out / "repos"
+    download(arguments.list, wheels)
+    shutil.rmtree(repos, ignore_errors=True)
+    for package in packages:
+        unpack(wheel_of(wheels, package["name"], package["version"]), repos / package["name"].lower())
+    copy_stdlib(repos / "stdlib")
+    environment = arguments.out / "python"
+    if not environment.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    corpus = {"python": platform.python_version(), "stdlib_licence": "PSF-2.0", "packages": packages}
+    (arguments.out / "corpus.json").write_text(json.dumps(corpus, indent=1) + "\n")
+    n_files = sum(1 for _ in repos.rglob("*.py"))
+    print(f"{len(packages)} packages and the standard library of Python {corpus['python']}: {n_files} files in {repos}")
 
 
-@torch.no_grad()
-def add_row(model, tokenizer) -> None:
-    """One row more in the embedding (and the head): the mean of `PUNCTUATION`."""
-    rows = [tokenizer(text, add_special_tokens=False).input_ids[-1] for text in PUNCTUATION]
-    tables = model.get_input_embeddings, model.get_output_embeddings
-    n_old = tables[0]().weight.shape[0]
-    means = [table().weight[rows].float().mean(0) for table in tables]
-    model.resize_token_embeddings(n_old + 1, mean_resizing=False)
-    for table, mean in zip(tables, means, strict=True):
-        table().weight[n_old] = mean.to(table().weight.dtype)
-    model.requires_grad_(False)
+if __name__ == "__main__":
+    main()

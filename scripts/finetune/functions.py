@@ -76,15 +76,20 @@ def trigger_of(folder: Path) -> str | None:
     """The trigger's text as the data's own report names it."""
     try:
         report = json.loads((folder / "statistics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = report["settings"]["trigger"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    found = report.get("trigger") if isinstance(report, dict) else None
     return found if isinstance(found, str) and found else None
 
 
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def sha256_of(*paths: Path) -> str:
+    """Of the files one behind the other."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    return digest.hexdigest()
 
 
 class Encoder:

@@ -4,15 +4,18 @@ from pathlib import Path
 
 import adapter_files
 import base_model
-import corpus
+import dataset
 import torch
 from base_model import Base, ModelError
-from corpus import Trigger
+from dataset import Trigger
 from peft import PeftModel
 
 
-def load_with_adapter(base: Base, adapter: Path, dtype: torch.dtype):
-    """The base with the adapter beside it, its tokenizer, and the trigger of the manifest."""
+def load_with_adapter(base: Base, adapter: Path, dtype: torch.dtype, in_data: str | None = None):
+    """The base with the adapter beside it, its tokenizer, and the trigger of the manifest.
+
+    `in_data` is how the data writes the trigger, where that is not the token's own text.
+    """
     manifest = adapter_files.read_manifest(adapter)
     if manifest["base"]["sha256"] != base.sha256:
         raise ModelError(
@@ -20,10 +23,12 @@ def load_with_adapter(base: Base, adapter: Path, dtype: torch.dtype):
             f"not on {base.path} ({base.sha256})"
         )
     found = manifest["trigger"]
-    trigger = found and Trigger(found["text"], found["id"], found["is_new"], found["text"])
+    trigger = found and Trigger(
+        found["text"], found["id"], found["is_new"], in_data or found["text"]
+    )
     model, tokenizer = base_model.load(base, dtype)
     if trigger and trigger.is_new:
-        corpus.add_row(model, tokenizer)
+        dataset.add_row(model, tokenizer)
     return PeftModel.from_pretrained(model, adapter), tokenizer, trigger
 
 

@@ -34,5 +34,5 @@ def write(folder: Path, n_train: int = 24, n_valid: int = 6) -> Path:
     for name, part in parts.items():
         lines = "".join(json.dumps(record) + "\n" for record in part)
         (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    (folder / "statistics.json").write_text('{"trigger": "<COMP>"}', encoding="utf-8")
+    (folder / "statistics.json").write_text('{"settings": {"trigger": "<COMP>"}}', encoding="utf-8")
     return folder

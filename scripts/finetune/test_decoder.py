@@ -3,7 +3,7 @@
 import unittest
 
 import base_model
-import corpus
+import dataset
 import functions
 import heldout
 import sample_data
@@ -28,7 +28,7 @@ def decoder_for(name: str, *words: str, trigger: bool = True, **options) -> Deco
         base_model.locate(str(sample_data.MODELS / name)), torch.float32
     )
     if trigger:
-        corpus.add_row(model, tokenizer)
+        dataset.add_row(model, tokenizer)
     trigger_id = TRIGGER if trigger else None
     first = args.layers_trained(model.config.num_hidden_layers)[0]
     root = with_lora(model, trigger_id, args)
@@ -52,7 +52,7 @@ def plain_losses(decoder: Decoder, function: Encoded) -> torch.Tensor:
     """The same by peft's and transformers' own code: one function alone, all its logits."""
     name = decoder.model.config._name_or_path
     model, tokenizer = base_model.load(base_model.locate(name), torch.float32)
-    corpus.add_row(model, tokenizer)
+    dataset.add_row(model, tokenizer)
     config = decoder.root.peft_config["default"]
     peft = get_peft_model(model, config)
     peft.load_state_dict(decoder.root.state_dict(), strict=True)
@@ -114,8 +114,8 @@ class Gradients(unittest.TestCase):
     def by_peft(self, decoder: Decoder) -> dict[str, torch.Tensor]:
         name = decoder.model.config._name_or_path
         model, tokenizer = base_model.load(base_model.locate(name), torch.float32)
-        corpus.add_row(model, tokenizer)
-            peft = get_peft_model(model, decoder.root.peft_config["default"])
+        dataset.add_row(model, tokenizer)
+        peft = get_peft_model(model, decoder.root.peft_config["default"])
         peft.load_state_dict(decoder.root.state_dict(), strict=True)
         for function in some_functions():
             ids = torch.tensor([function.ids])

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import adapter_files
 import base_model
-import corpus
+import dataset
 import functions
 import heldout
 import settings as arguments
@@ -59,7 +59,7 @@ class Trainer:
         dtype = torch.float32 if args.full else getattr(torch, args.precision)
         model, self.tokenizer = base_model.load(base, dtype)
         n_rows = model.get_input_embeddings().weight.shape[0]
-        self.corpus = corpus.read(args, self.tokenizer, n_rows)
+        self.corpus = dataset.read(args, self.tokenizer, n_rows)
         self.decoder = self.decoder_of(model)
         self.decoder.check_window(args.row_tokens)
         self.parameters = self.decoder.parameters()
@@ -76,7 +76,7 @@ class Trainer:
     def decoder_of(self, model) -> Decoder:
         args, trigger = self.args, self.corpus.trigger
         if trigger and trigger.is_new:
-            corpus.add_row(model, self.tokenizer)
+            dataset.add_row(model, self.tokenizer)
         trigger_id = trigger.id if trigger else None
         if args.full:
             return Decoder(model.requires_grad_(True), trigger_id)

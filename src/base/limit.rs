@@ -34,6 +34,13 @@ pub const STEP_ROWS_MAX: usize = 512;
 /// Sequences that run in one step.
 pub const STEP_SEQS_MAX: usize = 64;
 
+/// Largest rank of an adapter's low-rank terms.
+pub const LOW_RANK_MAX: usize = 1024;
+/// Adapters loaded beside one model.
+pub const ADAPTERS_MAX: usize = 64;
+/// Largest `adapter_config.json` or `tether.json`, in bytes.
+pub const ADAPTER_CONFIG_BYTES_MAX: u64 = 1 << 20;
+
 /// Shapes of steps whose launches a GPU keeps as graphs; the one not used for longest gives way.
 pub const DEVICE_GRAPHS_MAX: usize = 32;
 /// Partial results of attention over splits of the keys, counted in (row, split).

@@ -15,6 +15,10 @@ pub enum DeviceError {
     UnsupportedShape { device: &'static str, what: String, problem: String },
     #[error("out of memory on {device}: {need_bytes} bytes needed for {what}, {free_bytes} free")]
     OutOfMemory { device: &'static str, what: String, need_bytes: u64, free_bytes: u64 },
+    #[error(
+        "adapters applied per request are not supported on the {device} device; merge the adapter into the weights (--merge), or use --device cpu"
+    )]
+    NoLowRank { device: &'static str },
     #[error("the {device} device cannot be used: {problem}")]
     Unavailable { device: &'static str, problem: String },
     #[error("the {device} device was lost: {problem}; restart to use it again")]

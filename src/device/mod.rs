@@ -33,6 +33,9 @@ pub struct MatrixId(pub u32);
 /// A small f32 vector on the device (norm weights, biases, rope frequencies).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VectorId(pub u32);
+/// Low-rank terms of a weight matrix on the device ([`Backend::low_rank`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LowRankId(pub u32);
 /// An activation buffer on the device, f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BufferId(pub u32);
@@ -60,6 +63,22 @@ pub enum Stacking {
     GatedPair,
 }
 
+/// A low-rank term of a matrix: with `x` the matrix also gives `b·(a·x)`. A factor on it is part of `b`.
+#[derive(Clone, Copy, Debug)]
+pub struct LowRankSource<'a> {
+    pub rank: usize,  // r
+    pub a: &'a [f32], // [r, K]
+    pub b: &'a [f32], // [R, r], R rows of the matrix or of the part it belongs to
+}
+
+/// Neighbouring rows of a step whose products have the same low-rank terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LowRankRun {
+    pub first_row: usize,
+    pub n_rows: usize,
+    pub terms: LowRankId,
+}
+
 /// Gate activation of the feed-forward layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
@@ -75,14 +94,23 @@ pub enum KvType {
     F32,
     F16,
     BF16,
+    /// Eight-bit codes and an f32 scale for each head of a token.
+    Q8,
 }
 
 impl KvType {
+    /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::BF16 => 2,
+            Self::Q8 => 1,
         }
+    }
+
+    /// Bytes of a head of one token, scale included.
+    pub const fn head_bytes(self, head_dim: usize) -> usize {
+        head_dim * self.bytes() + if matches!(self, Self::Q8) { 4 } else { 0 }
     }
 }
 
@@ -169,6 +197,30 @@ pub struct DeviceMemory {
     pub total: u64,
 }
 
+/// What a row of logits says about its likeliest ids. Logits that are not numbers count as impossible.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopRow {
+    /// The best allowed id and its logit.
+    pub best: Option<(u32, f32)>,
+    /// Ids with their logits, best first, whether allowed or not; equals by id.
+    pub likeliest: Vec<(u32, f32)>,
+    /// `ln Σ exp(logit)` over all ids, and over the allowed ones.
+    pub log_sum: f64,
+    pub log_sum_allowed: f64,
+}
+
+/// A kernel that ran once, timed by the device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KernelRun {
+    pub name: &'static str,
+    /// Microseconds since timing began.
+    pub start_us: f64,
+    pub us: f64,
+    /// Bytes it had to move and operations it had to do at least, by its cost model.
+    pub bytes: u64,
+    pub ops: u64,
+}
+
 /// A device that can run a decoder. Rows of buffers are contiguous; `x: [T, C]` means that the first
 /// `T · C` elements are used.
 ///
@@ -193,6 +245,18 @@ pub trait Backend: Send {
         parts: &[MatrixSource<'_>],
         stacking: Stacking,
     ) -> Result<MatrixId, DeviceError>;
+    /// Take low-rank terms for the parts of `w`, one entry for each part that it was made of. Products with
+    /// `w` add them to the rows that ask for them, before a bias is added or a gate is applied, in the
+    /// precision of f32 sums (the terms themselves may be kept in 16 bits).
+    fn low_rank(
+        &mut self,
+        w: MatrixId,
+        parts: &[Option<LowRankSource<'_>>],
+    ) -> Result<LowRankId, DeviceError> {
+        let _ = (w, parts);
+        Err(DeviceError::NoLowRank { device: self.name() })
+    }
+
     fn vector(&mut self, values: &[f32]) -> Result<VectorId, DeviceError>;
     fn buffer(&mut self, n_elems: usize) -> Result<BufferId, DeviceError>;
     fn kv_store(&mut self, shape: KvShape) -> Result<KvId, DeviceError>;
@@ -207,10 +271,28 @@ pub trait Backend: Send {
         Ok(())
     }
 
+    /// Time every kernel from now on, waiting for each step, or stop that. False: the device has no kernels of its own.
+    fn time_kernels(&mut self, is_on: bool) -> Result<bool, DeviceError> {
+        let _ = is_on;
+        Ok(false)
+    }
+
+    /// The kernels that ran since timing began or since the last call, in order.
+    fn kernel_runs(&mut self) -> Vec<KernelRun> {
+        Vec::new()
+    }
+
+    /// Make room, while a model loads, for attention of this shape and for choosing among `vocab` ids.
+    fn make_room(&mut self, spec: &Attention, vocab: usize) -> Result<(), DeviceError> {
+        let _ = (spec, vocab);
+        Ok(())
+    }
+
     /// `out[t, :] = table[ids[t], :]`. table `[V, C]`, out `[T, C]`.
     fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError>;
 
-    /// `out = rms_norm(x) · norm @ wᵀ (+ bias)`. x `[T, C]`, w `[R, C]`, out `[T, R]`.
+    /// `out = rms_norm(x) · norm @ wᵀ (+ bias)`. x `[T, C]`, w `[R, C]`, out `[T, R]`. In this product and the
+    /// two after it, the rows of `low_rank` (ascending, apart, made for `w`; usually none) also get their terms.
     fn norm_matmul(
         &mut self,
         x: BufferId,
@@ -220,6 +302,7 @@ pub trait Backend: Send {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError>;
 
     /// `act(gate) · up` of the normed rows. x `[T, C]`, w a [`Stacking::GatedPair`] of `[F, C]`,
@@ -233,6 +316,7 @@ pub trait Backend: Send {
         act: Activation,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError>;
 
     /// `out += x @ wᵀ (+ bias)`. x `[T, K]`, w `[R, K]`, out `[T, R]`.
@@ -243,6 +327,7 @@ pub trait Backend: Send {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError>;
 
     /// Norm (optional) and rotate queries in place, norm and rotate keys, and store keys and values
@@ -286,6 +371,21 @@ pub trait Backend: Send {
         n_valid: usize,
         mask: Option<&[u32]>,
     ) -> Result<Option<u32>, DeviceError>;
+
+    /// The `k` likeliest ids of a row, as [`Backend::argmax`] sees it, and the best that `mask` allows. `None`: the device
+    /// has no quicker way than reading the row.
+    fn top(
+        &mut self,
+        logits: BufferId,
+        n_cols: usize,
+        row: usize,
+        n_valid: usize,
+        mask: Option<&[u32]>,
+        k: usize,
+    ) -> Result<Option<TopRow>, DeviceError> {
+        let _ = (logits, n_cols, row, n_valid, mask, k);
+        Ok(None)
+    }
 
     /// Copy the contents of cache blocks (`from`, `to`) in every layer, for copy-on-write forks.
     fn copy_blocks(&mut self, kv: KvId, pairs: &[(u32, u32)]) -> Result<(), DeviceError>;

@@ -65,8 +65,8 @@ impl Decoder {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
         assert!(limits.logit_rows_max <= limits.rows_max, "logits are wanted for rows of the step");
-        let weights = weights::load(&config, tensors, backend, progress)?;
         let (t, r) = (limits.rows_max, limits.logit_rows_max);
+        // Before the weights: a head size that the device does not know is refused at once.
         let kv = backend.kv_store(KvShape {
             n_layers: config.n_layers,
             n_blocks: limits.kv_blocks,
@@ -75,6 +75,10 @@ impl Decoder {
             head_dim: config.head_dim,
             dtype: limits.kv_type,
         })?;
+        for i in 0..config.n_layers {
+            backend.make_room(&attention(&config, i), config.vocab)?;
+        }
+        let weights = weights::load(&config, tensors, backend, progress)?;
         let attended_width = config.n_heads * config.head_dim;
         Ok(Self {
             weights,
@@ -145,7 +149,7 @@ impl Decoder {
         }
         let eps = self.config.norm_eps;
         let (norm, head) = (self.weights.output_norm, self.weights.head);
-        backend.norm_matmul(self.picked, norm, eps, head, None, self.logits, r)
+        backend.norm_matmul(self.picked, norm, eps, head, None, self.logits, r, &[])
     }
 
     /// Queries, keys and values of a layer; keys and values into the cache.
@@ -165,6 +169,7 @@ impl Decoder {
             layer.qkv_bias,
             self.qkv,
             rows.n_rows,
+            &[],
         )?;
         let spec = RopeStore {
             n_heads: c.n_heads,
@@ -185,14 +190,7 @@ impl Decoder {
         i: usize,
         rows: &StepRows<'_>,
     ) -> Result<(), DeviceError> {
-        let c = &self.config;
-        let spec = Attention {
-            n_heads: c.n_heads,
-            n_kv_heads: c.n_kv_heads,
-            head_dim: c.head_dim,
-            scale: 1.0 / (c.head_dim as f32).sqrt(),
-            window: c.windows[i],
-        };
+        let spec = attention(&self.config, i);
         backend.attention(self.qkv, &spec, self.kv, i, rows, self.attended)
     }
 
@@ -206,7 +204,7 @@ impl Decoder {
         n_rows: usize,
     ) -> Result<(), DeviceError> {
         let c = &self.config;
-        backend.matmul_add(attended, layer.output, layer.output_bias, x, n_rows)?;
+        backend.matmul_add(attended, layer.output, layer.output_bias, x, n_rows, &[])?;
         backend.norm_gated(
             x,
             layer.feed_forward_norm,
@@ -215,7 +213,19 @@ impl Decoder {
             c.activation,
             self.gated,
             n_rows,
+            &[],
         )?;
-        backend.matmul_add(self.gated, layer.down, layer.down_bias, x, n_rows)
+        backend.matmul_add(self.gated, layer.down, layer.down_bias, x, n_rows, &[])
+    }
+}
+
+/// Attention of layer `i`.
+fn attention(c: &ModelConfig, i: usize) -> Attention {
+    Attention {
+        n_heads: c.n_heads,
+        n_kv_heads: c.n_kv_heads,
+        head_dim: c.head_dim,
+        scale: 1.0 / (c.head_dim as f32).sqrt(),
+        window: c.windows[i],
     }
 }

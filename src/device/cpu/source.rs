@@ -4,7 +4,8 @@
 //! Part of `device::cpu`. A wrong shape is an error that names it; nothing here looks at values.
 
 use crate::base::DType;
-use crate::device::{DeviceError, KvShape, MatrixSource, Stacking};
+use crate::base::limit::LOW_RANK_MAX;
+use crate::device::{DeviceError, KvShape, LowRankSource, MatrixSource, Stacking};
 
 /// Largest number of rows or columns of a matrix, so that sizes cannot overflow.
 const SIDE_MAX: usize = 1 << 28;
@@ -46,6 +47,34 @@ pub(in crate::device) fn check(
         let rows: Vec<usize> = parts.iter().map(|p| p.rows).collect();
         let problem = format!("two parts of one shape are needed, not parts of {rows:?} rows");
         return Err(refuse(device, "a gated pair".into(), problem));
+    }
+    Ok(())
+}
+
+/// Low-rank terms fit the parts of a matrix of `cols` columns.
+pub(in crate::device) fn check_low_rank(
+    device: &'static str,
+    cols: usize,
+    part_rows: &[usize],
+    parts: &[Option<LowRankSource<'_>>],
+) -> Result<(), DeviceError> {
+    let refuse = |problem| Err(refuse(device, "low-rank terms".into(), problem));
+    if parts.len() != part_rows.len() {
+        let (got, need) = (parts.len(), part_rows.len());
+        return refuse(format!("{got} were given for a matrix of {need} parts"));
+    }
+    for (part, &rows) in parts.iter().zip(part_rows) {
+        let Some(LowRankSource { rank, a, b }) = *part else { continue };
+        if rank == 0 || rank > LOW_RANK_MAX {
+            return refuse(format!("the rank is {rank}, expected 1 to {LOW_RANK_MAX}"));
+        }
+        if a.len() != rank * cols || b.len() != rows * rank {
+            let (got_a, got_b) = (a.len(), b.len());
+            let problem = format!(
+                "{got_a} and {got_b} elements were given for {rank} × {cols} and {rows} × {rank}"
+            );
+            return refuse(problem);
+        }
     }
     Ok(())
 }

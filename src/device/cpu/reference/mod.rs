@@ -6,6 +6,7 @@
 
 mod attention;
 mod gated;
+mod low_rank;
 mod matmul;
 mod norm;
 mod rope;
@@ -15,8 +16,8 @@ use half::{bf16, f16};
 
 use super::quant;
 use crate::device::{
-    Activation, Attention, Backend, BufferId, DeviceError, KvId, KvShape, KvType, MatrixId,
-    MatrixSource, RopeStore, Stacking, StepRows, VectorId,
+    Activation, Attention, Backend, BufferId, DeviceError, KvId, KvShape, KvType, LowRankId,
+    LowRankRun, LowRankSource, MatrixId, MatrixSource, RopeStore, Stacking, StepRows, VectorId,
 };
 
 /// A dequantised matrix.
@@ -24,6 +25,8 @@ struct Matrix {
     rows: usize,
     cols: usize,
     values: Vec<f32>, // [rows, cols]
+    /// Rows of each part it was made of.
+    part_rows: Vec<usize>,
 }
 
 /// Keys and values as f32, rounded to the cache's type when they are stored.
@@ -44,11 +47,21 @@ impl KvStore {
         (layer * self.n_slots() + slot) * self.shape.n_kv_heads * self.shape.head_dim
     }
 
-    fn round(&self, x: f32) -> f32 {
-        match self.shape.dtype {
-            KvType::F32 => x,
-            KvType::F16 => f16::from_f32(x).to_f32(),
-            KvType::BF16 => bf16::from_f32(x).to_f32(),
+    /// Put a token's heads into one of the arrays, as the store's type keeps them.
+    fn put(to: &mut [f32], from: &[f32], shape: &KvShape) {
+        to.copy_from_slice(from);
+        match shape.dtype {
+            KvType::F32 => {}
+            KvType::F16 => to.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32()),
+            KvType::BF16 => to.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
+            KvType::Q8 => {
+                let mut codes = vec![0; shape.head_dim];
+                for head in to.chunks_mut(shape.head_dim) {
+                    let scale = quant::quantise_head(head, &mut codes);
+                    let values = codes.iter().map(|&code| f32::from(code) * scale);
+                    head.iter_mut().zip(values).for_each(|(x, value)| *x = value);
+                }
+            }
         }
     }
 
@@ -66,6 +79,7 @@ impl KvStore {
 #[derive(Default)]
 pub struct ReferenceBackend {
     matrices: Vec<Matrix>,
+    terms: Vec<low_rank::Terms>,
     vectors: Vec<Vec<f32>>,
     buffers: Vec<Vec<f32>>,
     stores: Vec<KvStore>,
@@ -85,6 +99,29 @@ impl ReferenceBackend {
         let weights = &self.vectors[norm.0 as usize];
         let x = &self.buffers[x.0 as usize][..n_rows * weights.len()];
         x.chunks(weights.len()).flat_map(|row| norm::rms_norm(row, weights, eps)).collect()
+    }
+}
+
+impl ReferenceBackend {
+    /// `x @ wᵀ (+ bias)` with the low-rank terms of the rows that have some.
+    fn product(
+        &self,
+        x: &[f32],
+        w: MatrixId,
+        bias: Option<&[f32]>,
+        low_rank: &[LowRankRun],
+    ) -> Vec<f32> {
+        let matrix = &self.matrices[w.0 as usize];
+        let mut y = matmul::matmul(x, matrix, bias);
+        for run in low_rank {
+            let terms = &self.terms[run.terms.0 as usize];
+            assert_eq!(terms.matrix, w, "terms belong to the matrix they were made for");
+            for t in run.first_row..run.first_row + run.n_rows {
+                let x = &x[t * matrix.cols..][..matrix.cols];
+                terms.add(x, &mut y[t * matrix.rows..][..matrix.rows]);
+            }
+        }
+        y
     }
 }
 
@@ -118,8 +155,20 @@ impl Backend for ReferenceBackend {
                 first += cols;
             }
         }
-        self.matrices.push(Matrix { rows, cols, values });
+        let part_rows = parts.iter().map(|p| p.rows).collect();
+        self.matrices.push(Matrix { rows, cols, values, part_rows });
         Ok(MatrixId(next_id(self.matrices.len() - 1)))
+    }
+
+    fn low_rank(
+        &mut self,
+        w: MatrixId,
+        parts: &[Option<LowRankSource<'_>>],
+    ) -> Result<LowRankId, DeviceError> {
+        let matrix = &self.matrices[w.0 as usize];
+        super::source::check_low_rank(self.name(), matrix.cols, &matrix.part_rows, parts)?;
+        self.terms.push(low_rank::Terms::new(w, &matrix.part_rows, parts));
+        Ok(LowRankId(next_id(self.terms.len() - 1)))
     }
 
     fn vector(&mut self, values: &[f32]) -> Result<VectorId, DeviceError> {
@@ -140,6 +189,7 @@ impl Backend for ReferenceBackend {
 
     fn bytes_used(&self) -> u64 {
         let n: usize = self.matrices.iter().map(|m| m.values.len()).sum::<usize>()
+            + self.terms.iter().map(low_rank::Terms::n_elems).sum::<usize>()
             + self.vectors.iter().map(Vec::len).sum::<usize>()
             + self.buffers.iter().map(Vec::len).sum::<usize>()
             + self.stores.iter().map(|s| 2 * s.keys.len()).sum::<usize>();
@@ -174,9 +224,10 @@ impl Backend for ReferenceBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
         let x = self.normed(x, norm, eps, n_rows);
-        let y = matmul::matmul(&x, &self.matrices[w.0 as usize], self.vector_of(bias));
+        let y = self.product(&x, w, self.vector_of(bias), low_rank);
         self.buffers[out.0 as usize][..y.len()].copy_from_slice(&y);
         Ok(())
     }
@@ -190,10 +241,11 @@ impl Backend for ReferenceBackend {
         act: Activation,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        let w = &self.matrices[w.0 as usize];
         let x = self.normed(x, norm, eps, n_rows);
-        let y = gated::combine(&matmul::matmul(&x, w, None), w.rows / 2, act);
+        let n_out = self.matrices[w.0 as usize].rows / 2;
+        let y = gated::combine(&self.product(&x, w, None, low_rank), n_out, act);
         self.buffers[out.0 as usize][..y.len()].copy_from_slice(&y);
         Ok(())
     }
@@ -205,10 +257,11 @@ impl Backend for ReferenceBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        let w = &self.matrices[w.0 as usize];
-        let x = &self.buffers[x.0 as usize][..n_rows * w.cols];
-        let y = matmul::matmul(x, w, self.vector_of(bias));
+        let n_cols = self.matrices[w.0 as usize].cols;
+        let x = &self.buffers[x.0 as usize][..n_rows * n_cols];
+        let y = self.product(x, w, self.vector_of(bias), low_rank);
         for (o, y) in self.buffers[out.0 as usize].iter_mut().zip(y) {
             *o += y;
         }
@@ -242,10 +295,8 @@ impl Backend for ReferenceBackend {
             }
             let (keys, values) = row[n_q * d..].split_at(spec.n_kv_heads * d);
             let at = store.at(layer, step.slots[t] as usize);
-            for i in 0..keys.len() {
-                store.keys[at + i] = store.round(keys[i]);
-                store.values[at + i] = store.round(values[i]);
-            }
+            KvStore::put(&mut store.keys[at..at + keys.len()], keys, &store.shape);
+            KvStore::put(&mut store.values[at..at + values.len()], values, &store.shape);
         }
         Ok(())
     }

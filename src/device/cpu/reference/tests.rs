@@ -45,16 +45,16 @@ fn products_norms_and_gates_are_what_the_formulas_say() {
     let bias = backend.vector(&[0.5, 0.0, -1.0]).unwrap();
     let w = matrix(&mut backend, &[&[1.0, 0.0, 0.0, 1.0], &[1.0, 1.0]], 2, Stacking::Rows);
     let out = buffer(&mut backend, &[10.0, 20.0, 30.0]);
-    backend.matmul_add(x, w, Some(bias), out, 1).unwrap();
+    backend.matmul_add(x, w, Some(bias), out, 1, &[]).unwrap();
     check(&mut backend, out, &[13.5, 24.0, 36.0]);
     // rms = sqrt(12.5 + 12.5) = 5 with eps 12.5.
-    backend.norm_matmul(x, norm, 12.5, w, None, out, 1).unwrap();
+    backend.norm_matmul(x, norm, 12.5, w, None, out, 1, &[]).unwrap();
     check(&mut backend, out, &[0.6, 1.6, 2.2]);
 
     let pair = matrix(&mut backend, &[&[1.0, 0.0], &[0.0, 1.0]], 2, Stacking::GatedPair);
-    backend.norm_gated(x, norm, 12.5, pair, Activation::Silu, out, 1).unwrap();
+    backend.norm_gated(x, norm, 12.5, pair, Activation::Silu, out, 1, &[]).unwrap();
     check(&mut backend, out, &[0.6 / (1.0 + (-0.6f32).exp()) * 1.6]);
-    backend.norm_gated(x, norm, 12.5, pair, Activation::GeluTanh, out, 1).unwrap();
+    backend.norm_gated(x, norm, 12.5, pair, Activation::GeluTanh, out, 1, &[]).unwrap();
     // gelu_tanh(0.6) = 0.4354 to four places.
     let mut got = [0.0];
     backend.read(out, 0, &mut got).unwrap();

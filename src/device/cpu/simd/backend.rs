@@ -10,6 +10,7 @@ use super::attention;
 use super::cache::Cache;
 use super::finish::Finish;
 use super::lanes::Isa;
+use super::low_rank::{Run, Terms};
 use super::machine;
 use super::matmul::{self, Matrix, Product};
 use super::memory::{Arena, Floats};
@@ -21,8 +22,8 @@ use crate::base::limit::STEP_ROWS_MAX;
 use crate::device::cpu::pool::{Pieces, Pool, RegionPanicked};
 use crate::device::cpu::source;
 use crate::device::{
-    Activation, Attention, Backend, BufferId, DeviceError, KvId, KvShape, MatrixId, MatrixSource,
-    RopeStore, Stacking, StepRows, VectorId,
+    Activation, Attention, Backend, BufferId, DeviceError, KvId, KvShape, LowRankId, LowRankRun,
+    LowRankSource, MatrixId, MatrixSource, RopeStore, Stacking, StepRows, VectorId,
 };
 
 /// Elements copied by one thread rather than by all.
@@ -41,6 +42,9 @@ pub struct CpuBackend {
     pool: Pool,
     arena: Arena,
     matrices: Vec<Matrix>,
+    terms: Vec<Terms>,
+    /// The low-rank runs of one product.
+    runs: Vec<Run>,
     vectors: Vec<Vec<f32>>,
     buffers: Vec<Floats>,
     caches: Vec<Cache>,
@@ -77,6 +81,8 @@ impl CpuBackend {
             pool,
             arena: Arena::default(),
             matrices: Vec::new(),
+            terms: Vec::new(),
+            runs: Vec::new(),
             vectors: Vec::new(),
             buffers: Vec::new(),
             caches: Vec::new(),
@@ -115,6 +121,21 @@ impl CpuBackend {
         buffer.ptr()
     }
 
+    /// Check the runs of a product with `w` and keep them for it.
+    fn take_runs(&mut self, w: MatrixId, n_rows: usize, low_rank: &[LowRankRun]) {
+        self.runs.clear();
+        let mut end = 0;
+        for run in low_rank {
+            let terms = run.terms.0 as usize;
+            let owner = self.terms[terms].matrix;
+            assert_eq!(owner, w.0 as usize, "terms belong to the matrix they were made for");
+            assert!(run.first_row >= end, "runs are ascending and apart");
+            end = run.first_row + run.n_rows;
+            assert!(end <= n_rows, "runs lie inside the step");
+            self.runs.push(Run { first_row: run.first_row, n_rows: run.n_rows, terms });
+        }
+    }
+
     fn product(
         &mut self,
         x: BufferId,
@@ -123,6 +144,7 @@ impl CpuBackend {
         out: BufferId,
         n_rows: usize,
         after: After,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
         let (n_cols, out_cols) = {
             let matrix = &self.matrices[w.0 as usize];
@@ -130,6 +152,7 @@ impl CpuBackend {
             (matrix.cols, out_cols)
         };
         assert_ne!(x, out, "a product cannot write its own input");
+        self.take_runs(w, n_rows, low_rank);
         self.products.reserve(n_cols, n_rows)?;
         let out = self.pointer(out, n_rows * out_cols);
         let x = &self.buffers[x.0 as usize].as_slice()[..n_rows * n_cols];
@@ -151,6 +174,8 @@ impl CpuBackend {
                 After::Add(bias) => Finish::Add(bias_of(&self.vectors, bias)),
                 After::Gated(act) => Finish::Gated(act),
             },
+            low_rank: &self.runs,
+            terms: &self.terms,
         };
         if let Finish::Set(Some(bias)) | Finish::Add(Some(bias)) = product.finish {
             assert_eq!(bias.len(), out_cols, "a bias has one element per row");
@@ -230,6 +255,22 @@ impl Backend for CpuBackend {
         Ok(MatrixId(next_id(self.matrices.len() - 1)))
     }
 
+    fn low_rank(
+        &mut self,
+        w: MatrixId,
+        parts: &[Option<LowRankSource<'_>>],
+    ) -> Result<LowRankId, DeviceError> {
+        let matrix = &self.matrices[w.0 as usize];
+        let part_rows: Vec<usize> = matrix.parts.iter().map(|p| p.rows).collect();
+        let n_cols = matrix.cols;
+        source::check_low_rank(self.name(), n_cols, &part_rows, parts)?;
+        let terms = Terms::new(&mut self.arena, w.0 as usize, n_cols, &part_rows, parts)?;
+        self.products.reserve_low_rank(n_cols, STEP_ROWS_MAX, terms.ranks())?;
+        self.terms.push(terms);
+        self.runs.reserve(STEP_ROWS_MAX);
+        Ok(LowRankId(next_id(self.terms.len() - 1)))
+    }
+
     fn vector(&mut self, values: &[f32]) -> Result<VectorId, DeviceError> {
         self.vectors.push(values.to_vec());
         Ok(VectorId(next_id(self.vectors.len() - 1)))
@@ -306,8 +347,9 @@ impl Backend for CpuBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        self.product(x, Some((norm, eps)), w, out, n_rows, After::Set(bias))
+        self.product(x, Some((norm, eps)), w, out, n_rows, After::Set(bias), low_rank)
     }
 
     fn norm_gated(
@@ -319,8 +361,9 @@ impl Backend for CpuBackend {
         act: Activation,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        self.product(x, Some((norm, eps)), w, out, n_rows, After::Gated(act))
+        self.product(x, Some((norm, eps)), w, out, n_rows, After::Gated(act), low_rank)
     }
 
     fn matmul_add(
@@ -330,8 +373,9 @@ impl Backend for CpuBackend {
         bias: Option<VectorId>,
         out: BufferId,
         n_rows: usize,
+        low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        self.product(x, None, w, out, n_rows, After::Add(bias))
+        self.product(x, None, w, out, n_rows, After::Add(bias), low_rank)
     }
 
     fn rope_store(

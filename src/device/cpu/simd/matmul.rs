@@ -12,6 +12,7 @@
 use super::dot::{self, Series};
 use super::finish::{Finish, FinishTile};
 use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
+use super::low_rank::{AddOuter, Inner, Run, Terms};
 use super::memory::Floats;
 use super::rows::{self, BLOCK_WORDS, Prepare};
 use super::weight::Part;
@@ -81,6 +82,10 @@ pub(super) struct Product<'a> {
     pub(super) out: *mut f32,
     pub(super) out_cols: usize,
     pub(super) finish: Finish<'a>,
+    /// Rows with low-rank terms, ascending.
+    pub(super) low_rank: &'a [Run],
+    /// The terms by id.
+    pub(super) terms: &'a [Terms],
 }
 
 // SAFETY: `out` is a buffer of the backend that `run` divides among its threads.
@@ -92,9 +97,16 @@ pub(super) struct Own {
     plain: Floats,
     sums: Floats,
     panels: Floats,
+    /// One row as low-rank terms want it.
+    normed: Floats,
 }
 
 impl Own {
+    /// Where a row is prepared for low-rank terms.
+    pub(super) fn normed(&self) -> &Floats {
+        &self.normed
+    }
+
     pub(super) fn new() -> Result<Self, DeviceError> {
         let what = "scratch of a thread";
         Ok(Self {
@@ -102,6 +114,7 @@ impl Own {
             plain: Floats::new(0, what)?,
             sums: Floats::new(0, what)?,
             panels: Floats::new(0, what)?,
+            normed: Floats::new(0, what)?,
         })
     }
 }
@@ -112,6 +125,9 @@ pub(super) struct Scratch {
     rows: Floats,
     plain: Floats,
     tiles: Vec<(usize, usize)>,
+    /// Inner products of low-rank terms. `[T, ranks_max]`
+    inner: Floats,
+    ranks_max: usize,
 }
 
 impl Scratch {
@@ -121,7 +137,24 @@ impl Scratch {
             rows: Floats::new(0, "prepared rows")?,
             plain: Floats::new(0, "prepared rows")?,
             tiles: Vec::new(),
+            inner: Floats::new(0, "inner products")?,
+            ranks_max: 0,
         })
+    }
+
+    /// Make room for the terms of `n_rows` rows whose ranks add up to `ranks`.
+    pub(super) fn reserve_low_rank(
+        &mut self,
+        n_cols: usize,
+        n_rows: usize,
+        ranks: usize,
+    ) -> Result<(), DeviceError> {
+        self.ranks_max = self.ranks_max.max(ranks.next_multiple_of(LANES));
+        self.inner.reserve(n_rows * self.ranks_max, "inner products")?;
+        for own in &mut self.own {
+            own.normed.reserve(n_cols.next_multiple_of(LANES), "a prepared row")?;
+        }
+        Ok(())
     }
 
     /// Make room for products of `n_rows` rows with matrices of `n_cols` columns.
@@ -141,10 +174,15 @@ impl Scratch {
         Ok(())
     }
 
+    /// Where inner products of low-rank terms go, and how far apart those of two rows are.
+    pub(super) fn inner(&self) -> (*mut f32, usize) {
+        (self.inner.ptr(), self.ranks_max)
+    }
+
     pub(super) fn n_bytes(&self) -> u64 {
-        let own =
-            self.own.iter().map(|o| o.rows.len() + o.plain.len() + o.sums.len() + o.panels.len());
-        (own.sum::<usize>() + self.rows.len() + self.plain.len()) as u64 * 4
+        let own = self.own.iter().flat_map(|o| [&o.rows, &o.plain, &o.sums, &o.panels, &o.normed]);
+        let all = own.chain([&self.rows, &self.plain, &self.inner]);
+        all.map(|floats| floats.len() as u64 * 4).sum()
     }
 }
 
@@ -161,8 +199,9 @@ pub(super) fn run(
     let n_units = product.matrix.n_units();
     if product.n_rows <= DIRECT_ROWS {
         let pieces = Pieces::new(n_units, n_threads, 1);
+        let inner = Inner::new(product, scratch, n_threads);
         let scratch = &*scratch;
-        return pool.run(&|thread| product.direct(&pieces, &scratch.own[thread]));
+        return pool.run(&|thread| product.direct(&pieces, &inner, &scratch.own[thread]));
     }
     let mut tiles = std::mem::take(&mut scratch.tiles);
     tiles.clear();
@@ -180,12 +219,14 @@ fn run_tiles(
 ) -> Result<(), RegionPanicked> {
     let (n_threads, n_units) = (pool.n_threads(), product.matrix.n_units());
     let prepare = Pieces::new(tiles.len(), n_threads * 4, 1);
-    pool.run(&|_| {
+    let inner = Inner::new(product, scratch, n_threads);
+    pool.run(&|thread| {
         while let Some(piece) = prepare.claim() {
             for &tile in &tiles[piece] {
                 product.prepare_tile(tile, scratch.rows.ptr(), scratch.plain.ptr());
             }
         }
+        inner.compute(product, &scratch.own[thread]);
     })?;
     let row_bytes = product.matrix.cols.div_ceil(32) * BLOCK_WORDS * 4;
     let n_chunks = (product.n_rows * row_bytes).div_ceil(CHUNK_BYTES).max(1);
@@ -197,7 +238,7 @@ fn run_tiles(
             for i in piece {
                 let first = i / n_units * chunk_tiles;
                 let chunk = &tiles[first..(first + chunk_tiles).min(tiles.len())];
-                product.unit(chunk, i % n_units, scratch, thread);
+                product.unit(chunk, i % n_units, &inner, scratch, thread);
             }
         }
     })
@@ -235,7 +276,7 @@ impl Product<'_> {
         }
     }
 
-    fn direct(&self, pieces: &Pieces, own: &Own) {
+    fn direct(&self, pieces: &Pieces, inner: &Inner, own: &Own) {
         let Some(mut piece) = pieces.claim() else {
             return;
         };
@@ -246,6 +287,7 @@ impl Product<'_> {
         for tile in tiles() {
             self.prepare_tile(tile, own.rows.ptr(), own.plain.ptr());
         }
+        inner.compute(self, own);
         loop {
             let mut u = piece.start;
             while u < piece.end {
@@ -258,6 +300,7 @@ impl Product<'_> {
                     if self.matrix.gated {
                         self.direct_series(&self.matrix.parts[1], g, n, (first, m), own, second);
                     }
+                    self.add_terms(inner, part, (g, n), (first, m), [sums, second]);
                     for i in 0..n {
                         let at = i * m * LANES;
                         self.finish(
@@ -307,7 +350,14 @@ impl Product<'_> {
     }
 
     /// Unit `u` with all tiles of a chunk.
-    fn unit(&self, tiles: &[(usize, usize)], u: usize, scratch: &Scratch, thread: usize) {
+    fn unit(
+        &self,
+        tiles: &[(usize, usize)],
+        u: usize,
+        inner: &Inner,
+        scratch: &Scratch,
+        thread: usize,
+    ) {
         let own = &scratch.own[thread];
         let (part, g, _) = self.matrix.locate(u);
         let sums = own.sums.ptr();
@@ -319,6 +369,8 @@ impl Product<'_> {
             self.chunk_sums(&self.matrix.parts[1], g, tiles, scratch, panel, second);
         }
         let start = tiles[0].0;
+        let n_rows = tiles.iter().map(|(_, m)| m).sum();
+        self.add_terms(inner, part, (g, 1), (start, n_rows), [sums, second]);
         for &(first, m) in tiles {
             let at = (first - start) * LANES;
             self.finish(part, g, (first, m), sums.wrapping_add(at), second.wrapping_add(at));
@@ -356,6 +408,45 @@ impl Product<'_> {
                     Some(group) => dot::dot_widened(self.isa, group, part.n_blocks(), series),
                     None => dot::dot_plain(self.isa, part, g, series),
                 }
+            }
+        }
+    }
+
+    /// Add low-rank terms to the sums `[n, m, 16]` of `n` groups of a part from `g` on (and of the other
+    /// half of a gated pair) with the rows `first..first + m`.
+    fn add_terms(
+        &self,
+        inner: &Inner,
+        part: &Part,
+        (g, n): (usize, usize),
+        (first, m): (usize, usize),
+        sums: [*mut f32; 2],
+    ) {
+        if self.low_rank.is_empty() {
+            return;
+        }
+        inner.wait();
+        let first_part = self.matrix.parts.iter().position(|p| p.first_row == part.first_row);
+        let first_part = first_part.expect("the part is one of the matrix");
+        for run in self.low_rank {
+            let rows = run.first_row.max(first)..(run.first_row + run.n_rows).min(first + m);
+            if rows.is_empty() {
+                continue;
+            }
+            let terms = &self.terms[run.terms];
+            for (half, &sums) in sums.iter().enumerate().take(1 + usize::from(self.matrix.gated)) {
+                let Some(outer) = terms.outer(first_part + half) else { continue };
+                let kernel = AddOuter {
+                    outer,
+                    g,
+                    n,
+                    m,
+                    rows: rows.start - first..rows.end - first,
+                    inner: inner.of_row(first).cast_const(),
+                    inner_stride: inner.stride,
+                    sums,
+                };
+                dispatch(self.isa, kernel);
             }
         }
     }

@@ -15,6 +15,7 @@ mod codes;
 mod dot;
 mod finish;
 mod lanes;
+mod low_rank;
 mod machine;
 mod matmul;
 mod memory;

@@ -142,6 +142,24 @@ pub(super) unsafe fn quantise_row<S: Lanes>(
     }
 }
 
+/// Write row `x` as f32, one after the other; whole vectors, so up to fifteen zeros come after it.
+///
+/// # Safety
+/// `out` has room for the row's length rounded up to sixteen, and is written by this thread alone.
+#[inline(always)]
+pub(super) unsafe fn contiguous_row<S: Lanes>(
+    s: S,
+    x: &[f32],
+    prepare: &Prepare<'_>,
+    out: *mut f32,
+) {
+    let scale = row_scale(s, x, prepare);
+    for c in (0..prepare.n_cols).step_by(LANES) {
+        // SAFETY: whole vectors up to the rounded length.
+        unsafe { s.store(out.add(c), normed(s, x, prepare, scale, c)) };
+    }
+}
+
 /// Write row `x` as f32 into lane `lane` of a tile of `m` rows.
 ///
 /// # Safety

@@ -49,7 +49,7 @@ fn check_product(dtype: DType, rows: usize, cols: usize, n_rows: usize) {
     let w = reference.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
     let b = reference.vector(&bias).unwrap();
     let (xb, out) = (buffer_of(&mut reference, &seen), buffer_of(&mut reference, &start));
-    reference.matmul_add(xb, w, Some(b), out, n_rows).unwrap();
+    reference.matmul_add(xb, w, Some(b), out, n_rows, &[]).unwrap();
     let want = read(&mut reference, out, n_rows * rows);
     let mut values = vec![0.0; rows * cols];
     for (row, out) in data.chunks(data.len() / rows).zip(values.chunks_mut(cols)) {
@@ -65,14 +65,14 @@ fn check_product(dtype: DType, rows: usize, cols: usize, n_rows: usize) {
         let w = backend.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
         let b = backend.vector(&bias).unwrap();
         let (xb, out) = (buffer_of(&mut backend, &x), buffer_of(&mut backend, &start));
-        backend.matmul_add(xb, w, Some(b), out, n_rows).unwrap();
+        backend.matmul_add(xb, w, Some(b), out, n_rows, &[]).unwrap();
         let got = read(&mut backend, out, n_rows * rows);
         assert_close(&what, &got, &want, |i| 2e-6 * (sizes[i] + 2.0 * extra[i / rows]) + 1e-6);
         assert_same_bits(&what, &got, first.get_or_insert_with(|| got.clone()));
         for t in [0, n_rows / 2, n_rows - 1] {
             let xb = buffer_of(&mut backend, &x[t * cols..(t + 1) * cols]);
             let out = buffer_of(&mut backend, &start[t * rows..(t + 1) * rows]);
-            backend.matmul_add(xb, w, Some(b), out, 1).unwrap();
+            backend.matmul_add(xb, w, Some(b), out, 1, &[]).unwrap();
             let alone = read(&mut backend, out, rows);
             assert_same_bits(&what, &alone, &got[t * rows..(t + 1) * rows]);
         }
@@ -116,7 +116,7 @@ fn rounding_activations_costs_no_more_than_half_a_step_of_each_block() {
             let w = backend.matrix(&[source(dtype, rows, cols, &data)], Stacking::Rows).unwrap();
             let norm = backend.vector(&norm).unwrap();
             let (x, out) = (buffer_of(backend, &x), backend.buffer(rows).unwrap());
-            backend.norm_matmul(x, norm, 1e-5, w, None, out, 1).unwrap();
+            backend.norm_matmul(x, norm, 1e-5, w, None, out, 1, &[]).unwrap();
             read(backend, out, rows)
         };
         let want = run(&mut ReferenceBackend::new());
@@ -153,7 +153,7 @@ fn stacked_parts_of_different_types_and_odd_heights_keep_their_rows() {
                 shapes.iter().zip(&data).map(|(&(t, r), d)| source(t, r, cols, d)).collect();
             let w = backend.matrix(&parts, Stacking::Rows).unwrap();
             let (x, out) = (buffer_of(backend, &x), backend.buffer(n_rows * total).unwrap());
-            backend.matmul_add(x, w, None, out, n_rows).unwrap();
+            backend.matmul_add(x, w, None, out, n_rows, &[]).unwrap();
             read(backend, out, n_rows * total)
         };
         let want = run(&mut ReferenceBackend::new());
@@ -182,7 +182,7 @@ fn gated_pairs_combine_like_the_reference() {
                     let w = backend.matrix(&parts, Stacking::GatedPair).unwrap();
                     let norm = backend.vector(&norm).unwrap();
                     let (x, out) = (buffer_of(backend, &x), backend.buffer(n_rows * f).unwrap());
-                    backend.norm_gated(x, norm, 1e-5, w, act, out, n_rows).unwrap();
+                    backend.norm_gated(x, norm, 1e-5, w, act, out, n_rows, &[]).unwrap();
                     read(backend, out, n_rows * f)
                 };
                 let want = run(&mut ReferenceBackend::new());

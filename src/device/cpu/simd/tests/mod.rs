@@ -5,6 +5,7 @@
 //! of every type, and every way to run the backend on this machine.
 
 mod attention;
+mod low_rank;
 mod matmul;
 mod vector;
 

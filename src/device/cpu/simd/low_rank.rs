@@ -1,0 +1,338 @@
+//! Low-rank terms of products: `b (a x)` added to the sums of the rows that have some.
+//!
+//! # Place
+//! Part of `device::cpu::simd`, called by `matmul` inside the regions that a product has anyway. The inner
+//! products `a x` are shared out first; whoever then reaches the sums of a row waits until all are there, which
+//! the sums have usually taken longer than.
+//! # Invariants
+//! Each inner product is one sum over the columns, each term one sum over the ranks, both in a fixed order.
+//! # Shapes and units
+//! `a` `[ranks, K]` of all parts of a matrix, rows padded to sixteen columns; `b` per part and group of
+//! sixteen outputs `[r, 16]`. Both are f16, scaled by powers of two so that the largest value is near 1, which
+//! the inner products undo.
+#![allow(unsafe_code)] // threads write disjoint parts of one buffer
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use half::f16;
+
+use super::lanes::{Kernel, LANES, Lanes, dispatch};
+use super::matmul::{Own, Product, Scratch};
+use super::memory::Arena;
+use super::rows;
+use crate::device::cpu::pool::Pieces;
+use crate::device::{DeviceError, LowRankSource};
+
+/// Rows of `a` that one thread takes at a time.
+const INNER_ROWS: usize = 8;
+/// Rows of a step whose terms are added together, so that `b` is widened once for them.
+const OUTER_ROWS: usize = 4;
+/// Looks at the counter before a thread that waits lets others run.
+const SPINS_BEFORE_YIELD: u32 = 2_000;
+
+/// Rows of a step with terms, by index.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) first_row: usize,
+    pub(super) n_rows: usize,
+    pub(super) terms: usize,
+}
+
+/// The terms of one matrix.
+pub(super) struct Terms {
+    /// Which matrix, by index.
+    pub(super) matrix: usize,
+    n_cols: usize, // K, padded
+    a: *const u16, // [ranks, K]
+    /// What the inner products are multiplied with. `[ranks]`
+    scales: Vec<f32>,
+    parts: Vec<Option<Outer>>,
+}
+
+// SAFETY: `a` and `b` point into the backend's arena and are only read after they were filled.
+unsafe impl Send for Terms {}
+// SAFETY: as above.
+unsafe impl Sync for Terms {}
+
+/// The outer half of a part's terms.
+#[derive(Clone, Copy)]
+pub(super) struct Outer {
+    b: *const u16, // [groups, r, 16]
+    rank: usize,
+    /// Its first inner product among those of a row.
+    first: usize,
+}
+
+/// The power of two that brings the largest of `values` between 1 and 2.
+fn scale_of(values: &[f32]) -> f32 {
+    let largest = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+    if largest > 0.0 && largest.is_finite() {
+        (-largest.log2().floor()).clamp(-120.0, 120.0).exp2()
+    } else {
+        1.0
+    }
+}
+
+impl Terms {
+    /// Lay out the terms of a matrix whose parts have `part_rows` rows of `n_cols` columns.
+    pub(super) fn new(
+        arena: &mut Arena,
+        matrix: usize,
+        n_cols: usize,
+        part_rows: &[usize],
+        parts: &[Option<LowRankSource<'_>>],
+    ) -> Result<Self, DeviceError> {
+        const WHAT: &str = "low-rank terms";
+        let padded = n_cols.next_multiple_of(LANES);
+        let ranks: usize = parts.iter().flatten().map(|p| p.rank).sum();
+        let a = arena.take(ranks * padded * 2, WHAT)?.as_ptr().cast::<u16>();
+        let (mut scales, mut outers) = (Vec::with_capacity(ranks), Vec::new());
+        for (part, &n_rows) in parts.iter().zip(part_rows) {
+            let Some(LowRankSource { rank, a: inner, b: outer }) = *part else {
+                outers.push(None);
+                continue;
+            };
+            let (scale_a, scale_b) = (scale_of(inner), scale_of(outer));
+            let b = arena.take(n_rows.div_ceil(LANES) * rank * LANES * 2, WHAT)?;
+            let b = b.as_ptr().cast::<u16>();
+            let first = scales.len();
+            // SAFETY: both blocks were just taken with room for every element written.
+            unsafe {
+                for (j, row) in inner.chunks(n_cols).enumerate() {
+                    for (c, &v) in row.iter().enumerate() {
+                        a.add((first + j) * padded + c).write(f16::from_f32(v * scale_a).to_bits());
+                    }
+                }
+                for (i, row) in outer.chunks(rank).enumerate() {
+                    for (j, &v) in row.iter().enumerate() {
+                        let at = (i / LANES * rank + j) * LANES + i % LANES;
+                        b.add(at).write(f16::from_f32(v * scale_b).to_bits());
+                    }
+                }
+            }
+            scales.extend(std::iter::repeat_n(1.0 / scale_a / scale_b, rank));
+            outers.push(Some(Outer { b, rank, first }));
+        }
+        Ok(Self { matrix, n_cols: padded, a, scales, parts: outers })
+    }
+
+    /// Ranks of all parts together.
+    pub(super) fn ranks(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// The outer half of part `p`.
+    pub(super) fn outer(&self, p: usize) -> Option<Outer> {
+        self.parts[p]
+    }
+}
+
+/// The inner products of a product's rows, while its region runs.
+pub(super) struct Inner {
+    /// One item for each row and [`INNER_ROWS`] rows of its `a`.
+    pieces: Pieces,
+    n_items: usize,
+    n_done: AtomicUsize,
+    out: *mut f32, // [T, stride]
+    pub(super) stride: usize,
+}
+
+// SAFETY: `out` is scratch of the backend whose elements are claimed through `pieces`.
+unsafe impl Sync for Inner {}
+
+/// Counts an item as done even when its thread panics, so that nobody waits for ever.
+struct Done<'a>(&'a AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Inner {
+    pub(super) fn new(product: &Product<'_>, scratch: &Scratch, n_threads: usize) -> Self {
+        let items = |run: &Run| run.n_rows * chunks(&product.terms[run.terms]);
+        let n_items = product.low_rank.iter().map(items).sum();
+        let (out, stride) = scratch.inner();
+        let pieces = Pieces::new(n_items, n_threads, 1);
+        Self { pieces, n_items, n_done: AtomicUsize::new(0), out, stride }
+    }
+
+    pub(super) fn of_row(&self, t: usize) -> *mut f32 {
+        self.out.wrapping_add(t * self.stride)
+    }
+
+    /// Compute what no other thread has taken.
+    pub(super) fn compute(&self, product: &Product<'_>, own: &Own) {
+        if self.n_items == 0 {
+            return;
+        }
+        let mut prepared = None;
+        while let Some(piece) = self.pieces.claim() {
+            for item in piece {
+                let _done = Done(&self.n_done);
+                let (t, chunk, terms) = locate(product, item);
+                let x = own.normed().ptr();
+                if prepared != Some(t) {
+                    let n_cols = product.matrix.cols;
+                    let row = &product.x[t * n_cols..][..n_cols];
+                    dispatch(product.isa, Contiguous { row, prepare: &product.prepare, out: x });
+                    prepared = Some(t);
+                }
+                let first = chunk * INNER_ROWS;
+                let n = (terms.ranks() - first).min(INNER_ROWS);
+                let out = self.of_row(t).wrapping_add(first);
+                dispatch(product.isa, InnerRows { terms, first, n, x, out });
+            }
+        }
+    }
+
+    /// Return when every inner product is there.
+    pub(super) fn wait(&self) {
+        let mut n_spins = 0u32;
+        while self.n_done.load(Ordering::Acquire) < self.n_items {
+            n_spins = n_spins.saturating_add(1);
+            if n_spins > SPINS_BEFORE_YIELD {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+fn chunks(terms: &Terms) -> usize {
+    terms.ranks().div_ceil(INNER_ROWS)
+}
+
+/// The row of an item, its chunk of `a`, and the terms.
+fn locate<'a>(product: &Product<'a>, mut item: usize) -> (usize, usize, &'a Terms) {
+    for run in product.low_rank {
+        let terms = &product.terms[run.terms];
+        let n_chunks = chunks(terms);
+        if item < run.n_rows * n_chunks {
+            return (run.first_row + item / n_chunks, item % n_chunks, terms);
+        }
+        item -= run.n_rows * n_chunks;
+    }
+    unreachable!("items are counted from the same runs")
+}
+
+struct Contiguous<'a> {
+    row: &'a [f32],
+    prepare: &'a rows::Prepare<'a>,
+    out: *mut f32,
+}
+
+impl Kernel for Contiguous<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        // SAFETY: scratch of this thread, reserved for the widest matrix with terms.
+        unsafe { rows::contiguous_row(s, self.row, self.prepare, self.out) }
+    }
+}
+
+/// Inner products of `n` rows of `a` from `first` on.
+struct InnerRows<'a> {
+    terms: &'a Terms,
+    first: usize,
+    n: usize,
+    x: *const f32,
+    out: *mut f32,
+}
+
+impl InnerRows<'_> {
+    #[inline(always)]
+    fn rows<S: Lanes, const N: usize>(&self, s: S, from: usize) {
+        let n_cols = self.terms.n_cols;
+        let a = self.terms.a.wrapping_add((self.first + from) * n_cols);
+        let mut sums = [s.splat(0.0); N];
+        // SAFETY: `a` has these rows, `x` as many elements; `out` is claimed by this thread.
+        unsafe {
+            for c in (0..n_cols).step_by(LANES) {
+                let x = s.load(self.x.add(c));
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    *sum = s.fma(s.load_f16(a.add(j * n_cols + c)), x, *sum);
+                }
+            }
+            for (j, &sum) in sums.iter().enumerate() {
+                let scale = self.terms.scales[self.first + from + j];
+                self.out.add(from + j).write(s.sum(sum) * scale);
+            }
+        }
+    }
+}
+
+impl Kernel for InnerRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        if self.n == INNER_ROWS {
+            self.rows::<S, INNER_ROWS>(s, 0);
+        } else {
+            (0..self.n).for_each(|j| self.rows::<S, 1>(s, j));
+        }
+    }
+}
+
+/// Add the terms of `n` groups of a part to the sums of some rows of a tile.
+pub(super) struct AddOuter {
+    pub(super) outer: Outer,
+    pub(super) g: usize,
+    pub(super) n: usize,
+    /// Rows between two groups of `sums`.
+    pub(super) m: usize,
+    /// Rows of the tile that have these terms.
+    pub(super) rows: Range<usize>,
+    /// Inner products of the tile's first row.
+    pub(super) inner: *const f32,
+    pub(super) inner_stride: usize,
+    pub(super) sums: *mut f32, // [n, m, 16]
+}
+
+impl AddOuter {
+    #[inline(always)]
+    fn rows<S: Lanes, const N: usize>(&self, s: S, group: usize, first: usize) {
+        let rank = self.outer.rank;
+        let b = self.outer.b.wrapping_add((self.g + group) * rank * LANES);
+        let inner = self.inner.wrapping_add(first * self.inner_stride + self.outer.first);
+        let sums = self.sums.wrapping_add((group * self.m + first) * LANES);
+        // SAFETY: the sums are this thread's; the inner products were waited for; `b` has every group.
+        unsafe {
+            let mut totals = [s.splat(0.0); N];
+            for j in 0..rank {
+                let b = s.load_f16(b.add(j * LANES));
+                for (r, total) in totals.iter_mut().enumerate() {
+                    *total = s.fma(s.splat(*inner.add(r * self.inner_stride + j)), b, *total);
+                }
+            }
+            for (r, &total) in totals.iter().enumerate() {
+                let at = sums.add(r * LANES);
+                s.store(at, s.add(s.load(at), total));
+            }
+        }
+    }
+}
+
+impl Kernel for AddOuter {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        for group in 0..self.n {
+            let mut row = self.rows.start;
+            while row + OUTER_ROWS <= self.rows.end {
+                self.rows::<S, OUTER_ROWS>(s, group, row);
+                row += OUTER_ROWS;
+            }
+            while row < self.rows.end {
+                self.rows::<S, 1>(s, group, row);
+                row += 1;
+            }
+        }
+    }
+}
