@@ -8,7 +8,6 @@ what it adds, and all rows can be compared.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -69,7 +68,8 @@ def figures(args: argparse.Namespace, base: Base) -> list[dict]:
 
 def table(rows: list[dict]) -> str:
     lines = [
-        "| model | functions | nats/token | against base | other tokens | triggers | at triggers | nats/character |",
+        "| model | functions | nats/token | against base | other tokens | triggers | at triggers "
+        "| nats/character |",
         "|---|---|---|---|---|---|---|---|",
     ]
     first = rows[0]["nats_per_token"]
