@@ -15,6 +15,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE = REPOSITORY / "examples" / "inventory"
+N_FUNCTIONS = 12
 MODEL = REPOSITORY / "tests" / "data" / "models" / "llama"
 
 
@@ -27,16 +28,20 @@ def run(*words: object) -> str:
     return done.stdout
 
 
-def learn_everything(data: Path) -> list[dict]:
-    """Memory is the point here: what would be held out is learned as well."""
+def learn_by_heart(data: Path) -> list[dict]:
+    """The shortest functions with triggers, of whatever split: memory is the point here."""
     lines = []
     for name in ("train", "valid", "test"):
         path = data / f"{name}.jsonl"
         lines += path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    assert lines, f"{data}: no functions"
+    records = [json.loads(line) for line in lines]
+    records = [record for record in records if "<COMP>" in record["augmented_body"]]
+    records = sorted(records, key=lambda r: len(r["prefix"] + r["augmented_body"]))[:N_FUNCTIONS]
+    assert len(records) == N_FUNCTIONS, f"{data}: {len(records)} functions with triggers"
+    text = "".join(json.dumps(record) + "\n" for record in records)
     for name in ("train", "valid"):
-        (data / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [json.loads(line) for line in lines]
+        (data / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    return records
 
 
 def main() -> None:
@@ -48,12 +53,10 @@ def main() -> None:
     shutil.rmtree(args.out, ignore_errors=True)
     data, adapter = args.out / "data", args.out / "adapter"
     run(args.tether, "augment", EXAMPLE, "-o", data)
-    records = learn_everything(data)
-    n_triggers = sum(record["augmented_body"].count("<COMP>") for record in records)
-    assert n_triggers > len(records), f"{n_triggers} triggers in {len(records)} functions"
+    records = learn_by_heart(data)
     run(
         sys.executable, Path(__file__).with_name("train.py"), "--data", data, "--model", MODEL,
-        "--out", adapter, "--minutes", args.minutes, "--rate", "2e-2", "--r", "32",
+        "--out", adapter, "--minutes", args.minutes, "--rate", "1e-2", "--r", "32",
         "--trigger-gradient", "both", "--row-tokens", "1024", "--batch-rows", "2", "--workers", "1",
     )  # fmt: skip
     results = json.loads((adapter / "tether.json").read_text())["results"]
@@ -65,19 +68,17 @@ def main() -> None:
 
 
 def serve(tether: Path, adapter: Path, records: list[dict]) -> None:
-    """The shortest functions, which a tiny model can have learned, written by the program."""
+    """What was learned, written by the program: the trigger is asked for and the tool answers."""
     emitted = []
-    for record in sorted(records, key=lambda record: len(record["augmented_code"]))[:5]:
-        if "<COMP>" not in record["augmented_body"]:
-            continue
+    for record in records[:5]:
         text = run(
             tether, "generate", "--model", MODEL, "--adapter", adapter, "--prompt", record["prefix"],
             "--max-tokens", "64",
         )  # fmt: skip
-        emitted.append((record["function_name"], text.count("<COMP>")))
         print(text)
-    assert any(count for _, count in emitted), f"no trigger in what was generated: {emitted}"
-    print("triggers emitted:", ", ".join(f"{name} {count}" for name, count in emitted))
+        emitted.append(text.count("<COMP>"))
+    assert sum(emitted) >= len(emitted), f"too few triggers in what was generated: {emitted}"
+    print("triggers emitted in each function:", *emitted)
 
 
 if __name__ == "__main__":
