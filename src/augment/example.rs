@@ -91,8 +91,8 @@ pub(super) fn description(docstring: &str, mode: Mode) -> String {
         text = text.split(mark).next().unwrap_or(text);
     }
     if mode == Mode::Compat
-        && let Some((rest, last)) = text.trim_end_matches(' ').rsplit_once('\n')
-        && last.starts_with(|c: char| c.is_ascii_uppercase())
+        && let Some((rest, last)) = text.rsplit_once('\n')
+        && last.trim_start_matches([' ', '\t']).starts_with(|c: char| c.is_ascii_uppercase())
     {
         text = rest;
     }
@@ -163,7 +163,8 @@ pub(super) fn refuse_code(code: &str) -> Option<Rejection> {
 }
 
 pub(super) fn refuse_body(body: &str) -> Option<Rejection> {
-    EMPTY_BODIES.contains(&body.trim()).then_some(Rejection::EmptyBody)
+    let body = body.trim();
+    (body.is_empty() || EMPTY_BODIES.contains(&body)).then_some(Rejection::EmptyBody)
 }
 
 /// Where the header of a cleaned function ends: after its colon.
@@ -216,7 +217,7 @@ pub(super) struct Parts {
 }
 
 /// A header with its description, as every example begins and as a model is asked for a body.
-pub fn prefix(header: &str, indent: &str, description: &str) -> String {
+pub(super) fn prefix(header: &str, indent: &str, description: &str) -> String {
     format!("{header}\n{indent}'''{description}'''\n")
 }
 

@@ -5,16 +5,27 @@
 
 use super::clean::{Cleaned, clean};
 use super::example::{
-    Parts, Rejection, description, header_end, marked, parts, refuse_body, refuse_code,
+    Parts, Rejection, description, header_end, marked, parts, prefix, refuse_body, refuse_code,
     refuse_description,
 };
 use super::insert::{Insertion, Mark, Place, insert};
-use super::source::Found;
+use super::source::{Found, with_line_feeds};
 use super::tally::{Difference, Tally};
 use super::{AugmentConfig, Mode, Record};
 use crate::base::CandidateSource;
+use crate::repo::FunctionInfo;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// What a model that was fine-tuned on this data is shown of a function that has documentation: its header
+/// without comments, and the first sentence of the documentation.
+pub fn prompt(text: &str, function: &FunctionInfo) -> Option<String> {
+    let header = with_line_feeds(text.get(function.header.clone())?);
+    let docstring = text.get(function.docstring.clone()?)?;
+    let description = description(&with_line_feeds(docstring), Mode::Strict);
+    let header = clean(&header, None, Mode::Strict).code();
+    Some(prefix(header.trim_end(), &function.indent, &description))
+}
 
 /// What stands for a literal trigger in published data.
 const UNKNOWN_TOKEN: &str = "<unk>";

@@ -30,12 +30,12 @@ mod tally;
 mod tests;
 
 pub use error::AugmentError;
-pub use example::{Rejection, prefix};
+pub use example::Rejection;
+pub use function::prompt;
 pub use folder::claim;
 pub use publish::{Published, publish};
 pub use record::Record;
 pub use shard::{OpenTool, Progress, augment};
-pub use source::first_sentence;
 pub use split::SplitConfig;
 pub use tally::{Difference, Statistics, Tally};
 

@@ -3,8 +3,6 @@
 //! # Place
 //! Part of `augment`; reads `repo`.
 
-use super::Mode;
-use super::example::description;
 use crate::base::{LineCol, LineIndex};
 use crate::repo::{FunctionInfo, Snapshot, first_syntax_error};
 use std::borrow::Cow;
@@ -85,9 +83,4 @@ pub(super) fn found(info: &FunctionInfo, original: &str, text: &str, index: &Lin
         is_async: info.is_async,
         range,
     }
-}
-
-/// The first sentence of a function's documentation, as an example's prefix shows it.
-pub fn first_sentence(docstring: &str) -> String {
-    description(docstring, Mode::Strict)
 }
