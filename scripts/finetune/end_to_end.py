@@ -7,6 +7,7 @@ that the parts fit: the data is read, the adapter is served, and the triggers it
 """
 
 import argparse
+import ast
 import json
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE = REPOSITORY / "examples" / "inventory"
 N_FUNCTIONS = 12
+N_SERVED = 3
 MODEL = REPOSITORY / "tests" / "data" / "models" / "llama"
 
 
@@ -67,18 +69,38 @@ def main() -> None:
     serve(args.tether, adapter, records)
 
 
+def symbol_of(record: dict) -> str:
+    """As `tether complete` names a function, found by its line."""
+    path = EXAMPLE / record["file_path"]
+    module = ".".join(path.relative_to(EXAMPLE).with_suffix("").parts)
+
+    def inside(node: ast.AST, names: tuple[str, ...]):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield child, (*names, child.name)
+                yield from inside(child, (*names, child.name))
+
+    for node, names in inside(ast.parse(path.read_text(encoding="utf-8")), ()):
+        if node.lineno == record["line"] and node.name == record["function_name"]:
+            return f"{module}:{'.'.join(names)}"
+    raise AssertionError(f"{path}:{record['line']}: no {record['function_name']} there")
+
+
 def serve(tether: Path, adapter: Path, records: list[dict]) -> None:
-    """What was learned, written by the program: the trigger is asked for and the tool answers."""
-    emitted = []
-    for record in records[:5]:
+    """Functions that were learned, written by the program: the model asks, the tool answers."""
+    n_asked, n_same = [], 0
+    for record in records[:N_SERVED]:
         text = run(
-            tether, "generate", "--model", MODEL, "--adapter", adapter, "--prompt", record["prefix"],
-            "--max-tokens", "64",
+            tether, "complete", "--repo", EXAMPLE, "--symbol", symbol_of(record), "--model", MODEL,
+            "--adapter", adapter, "--guide", "trigger", "--max-tokens", "32", "--json",
         )  # fmt: skip
-        print(text)
-        emitted.append(text.count("<COMP>"))
-    assert sum(emitted) >= len(emitted), f"too few triggers in what was generated: {emitted}"
-    print("triggers emitted in each function:", *emitted)
+        answer = json.loads(text)
+        print(answer["body"])
+        n_asked.append(sum(event["kind"] == "trigger" for event in answer["events"]))
+        n_same += answer["body"].rstrip() == record["body"].rstrip()
+    print(f"triggers emitted: {n_asked}; written as they stand: {n_same} of {len(n_asked)}")
+    assert all(n_asked), "a function was written without a trigger"
+    assert n_same, "nothing was learned by heart"
 
 
 if __name__ == "__main__":
