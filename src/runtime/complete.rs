@@ -215,7 +215,9 @@ impl Model {
         let outputs = self.run(works, Some(tool), &mut |_, _| {})?;
         let n = config.params.n;
         let placed = outputs.into_iter().enumerate();
-        Ok(placed.map(|(i, output)| targets[i / n].completed(output, config.style, cuts[i / n])).collect())
+        Ok(placed
+            .map(|(i, output)| targets[i / n].completed(output, config.style, cuts[i / n]))
+            .collect())
     }
 
     /// The tokens that the model is shown for a target.
