@@ -102,6 +102,18 @@ pub enum PromptStyle {
     Chat,
 }
 
+impl PromptStyle {
+    /// By the spelling that options and manifests use.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "plain" => Some(Self::Plain),
+            "chat" => Some(Self::Chat),
+            _ => None,
+        }
+    }
+}
+
 /// What guides the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GuideMode {
@@ -241,6 +253,7 @@ impl Model {
             stop_rule: Some(Box::new(rule)),
             selection: config.selection,
             explain: config.explain,
+            adapter: self.current_adapter(),
         };
         let after = target.text[target.range.end..].to_owned();
         let surroundings = Surroundings { path: target.path.clone(), before, after };
