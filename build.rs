@@ -466,12 +466,22 @@ fn emulate(root: &Path, out: &Path, manifest: &Manifest) -> Result<()> {
     for flag in env::var("TETHER_EMU_FLAGS").unwrap_or_default().split_whitespace() {
         build.flag(flag);
         if flag.starts_with("-fsanitize=") {
-            println!("cargo::rustc-link-arg={flag}");
+            // Not an argument of the linker's: unit tests of a library are linked without those.
+            println!("cargo::rustc-link-lib={}", sanitizer(flag)?);
         }
     }
     build.file(root.join("kernels/emu/emu.cpp")).file(&table);
     build.try_compile("tether_emu")?;
     Ok(())
+}
+
+/// The library that a sanitiser's code calls.
+fn sanitizer(flag: &str) -> Result<&'static str> {
+    match flag {
+        "-fsanitize=address" => Ok("asan"),
+        "-fsanitize=undefined" => Ok("ubsan"),
+        _ => Err(format!("TETHER_EMU_FLAGS: {flag} is not one of address, undefined").into()),
+    }
 }
 
 fn section<'a>(table: &'a toml::Table, name: &str) -> Result<&'a toml::Table> {

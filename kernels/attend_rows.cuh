@@ -1,5 +1,5 @@
 // attend_rows.cuh: attention of many query rows over the paged cache, own keys included
-// Shapes     qkv [T, (H + 2 Hk) D] f32 after rope_store; the cache [block][Hk][block_tokens][D] bf16 or f16; out [T, H D].
+// Shapes     qkv [T, (H + 2 Hk) D] f32 after rope_store; the cache [block][Hk][block_tokens][D] bf16, f16 or codes; out [T, H D].
 // Launch     grid (items, Hk), block 128: four warps of 16 query rows share the tiles of keys. An item is (sequence,
 //            64 pairs). Shared 2 stages x (keys + values of 32 tokens), and the merged sums of each thread: they are
 //            touched once a split, and as registers they would spill on some architectures.
@@ -58,13 +58,13 @@ template <class N, u32 D> DEVICE void attend_rows(const AttendParams& p) {
     total.sums = reinterpret_cast<float*>(shared + 4 * T::BYTES) + dev::thread();
     total.clear();
     state.clear();
-    fetch_tile<D>(p, seq, kv_head, first_tile * TILE_KEYS, shared, shared + T::BYTES, dev::thread(), dev::n_threads());
+    fetch_tile<N, D>(p, seq, kv_head, first_tile * TILE_KEYS, shared, shared + T::BYTES, dev::thread(), dev::n_threads());
     dev::copy_commit();
     for (u32 tile = first_tile; tile < end_tile; ++tile) {
         u8* here = shared + tile % 2 * 2 * T::BYTES;
         u8* next = shared + (tile + 1) % 2 * 2 * T::BYTES;
         if (tile + 1 < end_tile) {
-            fetch_tile<D>(p, seq, kv_head, (tile + 1) * TILE_KEYS, next, next + T::BYTES, dev::thread(), dev::n_threads());
+            fetch_tile<N, D>(p, seq, kv_head, (tile + 1) * TILE_KEYS, next, next + T::BYTES, dev::thread(), dev::n_threads());
         }
         dev::copy_commit();
         dev::copy_wait<1>();

@@ -1,5 +1,5 @@
 // attend_split.cuh: partial attention of few query rows over one split of the keys; attend_combine adds the splits up
-// Shapes     qkv [T, (H + 2 Hk) D] f32 after rope_store; the cache [block][Hk][block_tokens][D] bf16 or f16.
+// Shapes     qkv [T, (H + 2 Hk) D] f32 after rope_store; the cache [block][Hk][block_tokens][D] bf16, f16 or codes.
 //            Partial results of row i, split s of a sequence stand at first_partial + i n_splits + s.
 // Launch     grid (ceil(most splits of an item / 2), Hk, items), block 64: a warp takes one split for 16 query rows.
 //            An item is (sequence, 16 pairs). Shared 2 warps x 2 stages x (keys + values of 32 tokens).
@@ -22,7 +22,7 @@ template <class N, u32 D> DEVICE void attend_split(const AttendParams& p) {
     const u32 n_keys = seq.past + seq.n_rows, first_key = split * SPLIT_KEYS;
     u32 n_tiles = (n_keys - first_key + TILE_KEYS - 1) / TILE_KEYS;
     if (n_tiles > SPLIT_TILES) n_tiles = SPLIT_TILES;
-    fetch_tile<D>(p, seq, kv_head, first_key, shared, shared + T::BYTES, dev::lane(), 32);
+    fetch_tile<N, D>(p, seq, kv_head, first_key, shared, shared + T::BYTES, dev::lane(), 32);
     dev::copy_commit();
     const Query<D> query = load_query<N, D>(p, seq, kv_head, item.first_pair);
     Softmax<D> state;
@@ -31,7 +31,7 @@ template <class N, u32 D> DEVICE void attend_split(const AttendParams& p) {
         u8* here = shared + tile % 2 * 2 * T::BYTES;
         u8* next = shared + (tile + 1) % 2 * 2 * T::BYTES;
         if (tile + 1 < n_tiles) {
-            fetch_tile<D>(p, seq, kv_head, first_key + (tile + 1) * TILE_KEYS, next, next + T::BYTES, dev::lane(), 32);
+            fetch_tile<N, D>(p, seq, kv_head, first_key + (tile + 1) * TILE_KEYS, next, next + T::BYTES, dev::lane(), 32);
         }
         dev::copy_commit();
         dev::copy_wait<1>();

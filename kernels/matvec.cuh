@@ -66,9 +66,7 @@ DEVICE void matvec_slice(const MatvecParams& p, u32 first_row_tile, float (&acc)
 #pragma unroll
             for (int m = 0; m < MT; ++m) {
                 if (first_row_tile + m >= n_row_tiles) break;
-                const Pairs w = W::pairs(raw[d][m], lane);
-#pragma unroll
-                for (int n = 0; n < NT; ++n) multiply_tile(acc[m][n], w, b[n].x, b[n].y, b[n].z, b[n].w);
+                multiply_raw<W>(acc[m], raw[d][m], lane, b);
             }
         }
     }

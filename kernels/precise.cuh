@@ -47,7 +47,7 @@ DEVICE void precise_row(const MatvecParams& p, u32 row, u32 first, float (&sum)[
 }
 
 DEVICE void precise(const MatvecParams& p) {
-    const bool gated = p.mode >= MODE_SILU;
+    const bool gated = is_pair(p.mode);
     const u32 n_out = gated ? p.w.n_rows / 2 : p.w.n_rows;
     const u32 row = dev::block_x() * 8 + dev::warp(), first = dev::block_y() * PRECISE_TOKENS;
     if (row >= n_out) return;  // the whole warp
@@ -64,7 +64,7 @@ DEVICE void precise(const MatvecParams& p) {
         if (first + i >= p.n_rows) break;
         float* out = p.out + static_cast<u64>(first + i) * p.out_stride + p.out_first + row;
         if (gated) {
-            dev::store(out, activate(p.mode, sum[i]) * up[i]);
+            finish_gated(p.mode, sum[i], up[i], n_out, out);
         } else {
             finish(p.mode, sum[i], p.bias, row, out);
         }

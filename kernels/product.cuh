@@ -112,9 +112,7 @@ template <class W> DEVICE void product(const ProductParams& p) {
                 const typename W::Raw raw = W::template read<Kept>(
                     stage + tile * W::CODE_BYTES, stage + S::SCALES + tile * W::SCALE_BYTES,
                     stage + S::SUPERS + (m0 + m) * W::SUPER_BYTES, lane);
-                const Pairs w = W::pairs(raw, lane);
-#pragma unroll
-                for (u32 n = 0; n < 4; ++n) multiply_tile(acc[m][n], w, b[n].x, b[n].y, b[n].z, b[n].w);
+                multiply_raw<W>(acc[m], raw, lane, b);
             }
             if (++in_slice == per_slice || s * PRODUCT_K_TILES + k + 1 == n_tiles) {
                 in_slice = 0;

@@ -1,6 +1,6 @@
 // rope_store.cuh: norm (optional) and rotate each query in place, each key into the cache, and store the values
 // Shapes     qkv [T, (H + 2 Hk) D] f32, inv_freq [n_pairs] or null, q_norm, k_norm [D] or null; 2 n_pairs <= D.
-// Types      The cache is bf16, f16 or f32. The angle is an f32 product of position and frequency.
+// Types      The cache is bf16, f16, f32 or eight-bit codes (largest element: 127). The angle is an f32 product of position and frequency.
 // Launch     grid (ceil((H + 2 Hk) / 4), T), block 128: one warp a head of a row.
 // Barriers   warp shuffles for the norm; they also part the last read of a head from its first write.
 // Cost       reads 4*T*(H + 2 Hk)*D bytes and writes as much or less: bandwidth-bound, small.
@@ -33,6 +33,22 @@ DEVICE void store_pair(const CacheView& c, u8* array, u64 at, u32 i, float a, fl
         const u32 pair = c.kind == KV_BF16 ? dev::pack_bf16(a, b) : dev::pack_f16(a, b);
         dev::store(reinterpret_cast<u32*>(array) + (at + i) / 2, pair);
     }
+}
+
+/// Write a head as codes and a scale. Collective.
+DEVICE void store_codes(const CacheView& c, u8* array, const CodesAt& at, const float* x) {
+    float largest = 0.0f;
+    for (u32 i = dev::lane(); i < c.head_dim; i += 32) {
+        const float v = dev::load(x + i);
+        largest = dev::max(largest, v < 0.0f ? -v : v);
+    }
+    largest = dev::warp_max(largest);
+    const float inverse = largest > 0.0f ? dev::divide(127.0f, largest) : 0.0f;
+    for (u32 i = dev::lane(); i < c.head_dim; i += 32) {
+        const float v = dev::round(dev::load(x + i) * inverse);
+        dev::store(array + at.codes + i, static_cast<u8>(dev::is_nan(v) ? 0 : static_cast<i32>(v)));
+    }
+    if (dev::lane() == 0) dev::store(reinterpret_cast<float*>(array + at.scale), dev::divide(largest, 127.0f));
 }
 
 /// Rotate a head in place. Pairs stand at (2i, 2i + 1), or at (i, i + n_pairs). `factor` and `norm` come first.
@@ -81,7 +97,12 @@ DEVICE void rope_store(const RopeStoreParams& p) {
     }
     const u32 slot = dev::load(p.slots + row);
     const u32 kv_head = head - p.n_heads - (is_value ? n_kv : 0);
-    const u64 at = cache_at(p.cache, slot / p.cache.block_tokens, slot % p.cache.block_tokens, kv_head);
+    const u32 block = slot / p.cache.block_tokens, offset = slot % p.cache.block_tokens;
     u8* array = is_value ? p.cache.values : p.cache.keys;
+    if (p.cache.kind == KV_Q8) {
+        store_codes(p.cache, array, codes_at(p.cache, block, offset, kv_head), x);
+        return;
+    }
+    const u64 at = cache_at(p.cache, block, offset, kv_head);
     for (u32 i = 2 * dev::lane(); i < d; i += 64) store_pair(p.cache, array, at, i, dev::load(x + i), dev::load(x + i + 1));
 }

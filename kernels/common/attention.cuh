@@ -35,17 +35,25 @@ struct AttendParams {
     const u32* row_seqs;
 };
 
+/// What a cache holds: how rows are packed for the product, and whether keys and values are codes to be unpacked.
 struct NumberBf16 {
+    static constexpr bool IS_CODES = false;
     DEVICE static u32 pack(float a, float b) { return dev::pack_bf16(a, b); }
     DEVICE static void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
         dev::mma_bf16(c, a0, a1, a2, a3, b0, b1);
     }
 };
 struct NumberF16 {
+    static constexpr bool IS_CODES = false;
     DEVICE static u32 pack(float a, float b) { return dev::pack_f16(a, b); }
     DEVICE static void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
         dev::mma_f16(c, a0, a1, a2, a3, b0, b1);
     }
+};
+
+/// Codes times their scale are rounded to f16, which loses an eighth of what the codes had lost before.
+struct NumberQ8 : NumberF16 {
+    static constexpr bool IS_CODES = true;
 };
 
 template <u32 D> struct KeyTile {
@@ -83,19 +91,40 @@ DEVICE bool sees(const AttendParams& p, const SeqView& seq, const Sight& s, u32 
     return p.window == 0 || s.position < key_position + p.window;
 }
 
-/// Start copying keys and values first_key .. first_key + 31 of a sequence; zeros past its end.
-template <u32 D>
+/// Eight codes as f16.
+DEVICE Words4 unpack_codes(const u8* codes, const u8* scale) {
+    const Words2 w = dev::load(reinterpret_cast<const Words2*>(codes));
+    const float s = dev::load(reinterpret_cast<const float*>(scale));
+    float v[8];
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) v[i] = s * static_cast<float>(static_cast<i8>((i < 4 ? w.x : w.y) >> (8 * (i % 4))));
+    return {dev::pack_f16(v[0], v[1]), dev::pack_f16(v[2], v[3]), dev::pack_f16(v[4], v[5]), dev::pack_f16(v[6], v[7])};
+}
+
+/// Start copying keys and values first_key .. first_key + 31 of a sequence; zeros past its end. Codes
+/// are unpacked on the way: they are in place for other threads after the next barrier, as copies are.
+template <class N, u32 D>
 DEVICE void fetch_tile(const AttendParams& p, const SeqView& seq, u32 kv_head, u32 first_key, u8* keys, u8* values,
                        u32 thread, u32 n_threads) {
     using T = KeyTile<D>;
     for (u32 i = thread; i < TILE_KEYS * T::CHUNKS; i += n_threads) {
         const u32 key = i / T::CHUNKS, chunk = i % T::CHUNKS, position = first_key + key;
         const bool wanted = position < seq.past + seq.n_rows && 8 * chunk < p.cache.head_dim;
-        u64 at = 0;
-        if (wanted) {
-            const u32 block = dev::load(p.step.blocks + seq.first_block + position / p.cache.block_tokens);
-            at = 2 * (cache_at(p.cache, block, position % p.cache.block_tokens, kv_head) + 8 * chunk);
+        u32 block = 0;
+        if (wanted) block = dev::load(p.step.blocks + seq.first_block + position / p.cache.block_tokens);
+        const u32 offset = position % p.cache.block_tokens;
+        if constexpr (N::IS_CODES) {
+            Words4 k = {0, 0, 0, 0}, v = k;
+            if (wanted) {
+                const CodesAt at = codes_at(p.cache, block, offset, kv_head);
+                k = unpack_codes(p.cache.keys + at.codes + 8 * chunk, p.cache.keys + at.scale);
+                v = unpack_codes(p.cache.values + at.codes + 8 * chunk, p.cache.values + at.scale);
+            }
+            dev::store(reinterpret_cast<Words4*>(keys + T::at(key, chunk)), k);
+            dev::store(reinterpret_cast<Words4*>(values + T::at(key, chunk)), v);
+            continue;
         }
+        const u64 at = wanted ? 2 * (cache_at(p.cache, block, offset, kv_head) + 8 * chunk) : 0;
         dev::copy_async16(keys + T::at(key, chunk), p.cache.keys + at, wanted);
         dev::copy_async16(values + T::at(key, chunk), p.cache.values + at, wanted);
     }

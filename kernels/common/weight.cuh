@@ -7,7 +7,7 @@
 //            PAIRS, which is the same for weights and activations and so only renames the summation index.
 //            Scales of a tile follow in an array of their own; K types have one more, for eight tiles at a time.
 // Types      Weights stay as the file has them; K types store their six-bit scales as bytes. A weight is computed in
-//            f32 and rounded to bf16 for the product.
+//            f32 and rounded to bf16 for the product; an f16 weight is the sum of two bf16.
 // Source     Block formats: the GGUF specification, as read by src/device/cpu/quant. No code adapted.
 #pragma once
 #include "common/portable.cuh"
@@ -57,9 +57,14 @@ template <class Format> DEVICE Pairs rounded(const typename Format::Raw& r, u32 
     return round_pairs(v);
 }
 
-// Each format has the bytes of a tile in the three arrays, what a lane reads of it (Raw), and the weights of a Raw.
+// Each format has the bytes of a tile in the three arrays, what a lane reads of it (Raw), and the weights of a Raw. A
+// format whose weights bf16 does not hold has a REST: what rounding took away, multiplied in a second product.
 
-struct Bf16 {
+struct Rounded {
+    static constexpr bool HAS_REST = false;
+};
+
+struct Bf16 : Rounded {
     static constexpr u32 CODE_BYTES = 1024, SCALE_BYTES = 0, SUPER_BYTES = 0;
     struct Raw { Words4 low, high; };
 
@@ -76,7 +81,9 @@ struct Bf16 {
     }
 };
 
+/// An f16 is the sum of two bf16: its eleven bits are kept, and x keeps bf16's range, which an f16 product would not.
 struct F16 {
+    static constexpr bool HAS_REST = true;
     static constexpr u32 CODE_BYTES = 1024, SCALE_BYTES = 0, SUPER_BYTES = 0;
     using Raw = Bf16::Raw;
 
@@ -89,10 +96,18 @@ struct F16 {
         for (int i = 0; i < 8; ++i) v[2 * i] = dev::f16_low(p.a[i]), v[2 * i + 1] = dev::f16_high(p.a[i]);
     }
     DEVICE static Pairs pairs(const Raw& r, u32 lane) { return rounded<F16>(r, lane); }
+    DEVICE static Pairs rest(const Raw& r, u32 lane) {
+        float v[16];
+        values(r, lane, v);
+        const Pairs p = round_pairs(v);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) v[2 * i] -= dev::bf16_low(p.a[i]), v[2 * i + 1] -= dev::bf16_high(p.a[i]);
+        return round_pairs(v);
+    }
 };
 
 /// w = d q, eight-bit codes; a scale is the f16 of a row.
-struct Q8_0 {
+struct Q8_0 : Rounded {
     static constexpr u32 CODE_BYTES = 512, SCALE_BYTES = 32, SUPER_BYTES = 0;
     struct Raw { Words4 codes; u16 d[2]; };
 
@@ -117,7 +132,7 @@ DEVICE float nibble(Words2 codes, int i) {
 }
 
 /// w = d (q - 8), four-bit codes: nibble i of a lane's word is column 8t + i.
-struct Q4_0 {
+struct Q4_0 : Rounded {
     static constexpr u32 CODE_BYTES = 256, SCALE_BYTES = 32, SUPER_BYTES = 0;
     struct Raw { Words2 codes; u16 d[2]; };
 
@@ -134,7 +149,7 @@ struct Q4_0 {
 };
 
 /// w = d q + m; a scale is the pair (d, m) of a row.
-struct Q4_1 {
+struct Q4_1 : Rounded {
     static constexpr u32 CODE_BYTES = 256, SCALE_BYTES = 64, SUPER_BYTES = 0;
     struct Raw { Words2 codes; u32 dm[2]; };
 
@@ -154,7 +169,7 @@ struct Q4_1 {
 };
 
 /// w = d s q - dmin m: bytes (s, m) of a row for 32 columns, the pair (d, dmin) of a row for 256.
-struct Q4_K {
+struct Q4_K : Rounded {
     static constexpr u32 CODE_BYTES = 256, SCALE_BYTES = 32, SUPER_BYTES = 64;
     struct Raw { Words2 codes; u16 sm[2]; u32 dm[2]; };
 
@@ -177,7 +192,7 @@ struct Q4_K {
 };
 
 /// w = d s (q - 32): low nibbles, then the upper two bits; signed bytes s of a row for 16 columns, f16 d for 256.
-struct Q6_K {
+struct Q6_K : Rounded {
     static constexpr u32 CODE_BYTES = 384, SCALE_BYTES = 32, SUPER_BYTES = 32;
     struct Raw { Words2 low; u32 high; u8 s[2]; u16 d[2]; };
 
@@ -214,4 +229,17 @@ template <class W, class Memory> DEVICE typename W::Raw read_tile(const WeightVi
 DEVICE void multiply_tile(float (&c)[4], const Pairs& w, u32 b0, u32 b1, u32 b2, u32 b3) {
     dev::mma_bf16(c, w.a[0], w.a[4], w.a[1], w.a[5], b0, b1);
     dev::mma_bf16(c, w.a[2], w.a[6], w.a[3], w.a[7], b2, b3);
+}
+
+/// A lane's share of a tile times N tiles of tokens. Collective.
+template <class W, int N>
+DEVICE void multiply_raw(float (&c)[N][4], const typename W::Raw& raw, u32 lane, const Words4 (&b)[N]) {
+    const Pairs w = W::pairs(raw, lane);
+#pragma unroll
+    for (int n = 0; n < N; ++n) multiply_tile(c[n], w, b[n].x, b[n].y, b[n].z, b[n].w);
+    if constexpr (W::HAS_REST) {
+        const Pairs rest = W::rest(raw, lane);
+#pragma unroll
+        for (int n = 0; n < N; ++n) multiply_tile(c[n], rest, b[n].x, b[n].y, b[n].z, b[n].w);
+    }
 }

@@ -94,14 +94,23 @@ pub enum KvType {
     F32,
     F16,
     BF16,
+    /// Eight-bit codes and an f32 scale for each head of a token.
+    Q8,
 }
 
 impl KvType {
+    /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::BF16 => 2,
+            Self::Q8 => 1,
         }
+    }
+
+    /// Bytes of a head of one token, scale included.
+    pub const fn head_bytes(self, head_dim: usize) -> usize {
+        head_dim * self.bytes() + if matches!(self, Self::Q8) { 4 } else { 0 }
     }
 }
 
@@ -188,6 +197,30 @@ pub struct DeviceMemory {
     pub total: u64,
 }
 
+/// What a row of logits says about its likeliest ids. Logits that are not numbers count as impossible.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopRow {
+    /// The best allowed id and its logit.
+    pub best: Option<(u32, f32)>,
+    /// Ids with their logits, best first, whether allowed or not; equals by id.
+    pub likeliest: Vec<(u32, f32)>,
+    /// `ln Σ exp(logit)` over all ids, and over the allowed ones.
+    pub log_sum: f64,
+    pub log_sum_allowed: f64,
+}
+
+/// A kernel that ran once, timed by the device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KernelRun {
+    pub name: &'static str,
+    /// Microseconds since timing began.
+    pub start_us: f64,
+    pub us: f64,
+    /// Bytes it had to move and operations it had to do at least, by its cost model.
+    pub bytes: u64,
+    pub ops: u64,
+}
+
 /// A device that can run a decoder. Rows of buffers are contiguous; `x: [T, C]` means that the first
 /// `T · C` elements are used.
 ///
@@ -235,6 +268,23 @@ pub trait Backend: Send {
 
     /// Return when everything asked for has been done, for a device that works on its own.
     fn wait(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Time every kernel from now on, waiting for each step, or stop that. False: the device has no kernels of its own.
+    fn time_kernels(&mut self, is_on: bool) -> Result<bool, DeviceError> {
+        let _ = is_on;
+        Ok(false)
+    }
+
+    /// The kernels that ran since timing began or since the last call, in order.
+    fn kernel_runs(&mut self) -> Vec<KernelRun> {
+        Vec::new()
+    }
+
+    /// Make room, while a model loads, for attention of this shape and for choosing among `vocab` ids.
+    fn make_room(&mut self, spec: &Attention, vocab: usize) -> Result<(), DeviceError> {
+        let _ = (spec, vocab);
         Ok(())
     }
 
@@ -321,6 +371,21 @@ pub trait Backend: Send {
         n_valid: usize,
         mask: Option<&[u32]>,
     ) -> Result<Option<u32>, DeviceError>;
+
+    /// The `k` likeliest ids of a row, as [`Backend::argmax`] sees it, and the best that `mask` allows. `None`: the device
+    /// has no quicker way than reading the row.
+    fn top(
+        &mut self,
+        logits: BufferId,
+        n_cols: usize,
+        row: usize,
+        n_valid: usize,
+        mask: Option<&[u32]>,
+        k: usize,
+    ) -> Result<Option<TopRow>, DeviceError> {
+        let _ = (logits, n_cols, row, n_valid, mask, k);
+        Ok(None)
+    }
 
     /// Copy the contents of cache blocks (`from`, `to`) in every layer, for copy-on-write forks.
     fn copy_blocks(&mut self, kv: KvId, pairs: &[(u32, u32)]) -> Result<(), DeviceError>;

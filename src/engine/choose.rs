@@ -110,12 +110,22 @@ impl Engine {
             *logprobs = params.logprobs.zip(chosen).map(record);
             return Ok(chosen.map(|id| id.0).ok_or_else(nothing_allowed));
         }
+        let is_recorded = *explain && mask.is_some();
+        if greedy
+            && (mask.is_some() || params.logprobs.is_some())
+            && let Some((token, barred, record)) = row.on_device(mask, params.logprobs)?
+        {
+            if let Some(c) = constraint.as_mut() {
+                note(c.as_mut(), barred, record.as_ref().filter(|_| is_recorded));
+            }
+            *logprobs = record.filter(|_| params.logprobs.is_some()).map(Box::new);
+            return Ok(token.ok_or_else(nothing_allowed));
+        }
         // What an unguided model would write here, for the record.
         let barred = match mask {
             None => None,
             Some(mask) => row.best(None)?.map(TokenId).filter(|&id| !mask.is_allowed(id)),
         };
-        let is_recorded = *explain && mask.is_some();
         let values = match !greedy || params.logprobs.is_some() || is_recorded {
             true => Some(row.values()?),
             false => None,
@@ -253,6 +263,9 @@ fn nothing_allowed() -> Choice {
     Choice::Finish(FinishReason::DeadEnd { reason })
 }
 
+/// The best token, the best one if the mask forbids it, and the record of the first.
+type OnDevice = (Option<u32>, Option<TokenId>, Option<TokenLogprobs>);
+
 /// A token chosen by probability and the row that was looked at; the reason when that failed.
 type Decided = Result<(Option<TokenId>, Vec<f32>), String>;
 
@@ -272,6 +285,25 @@ impl Row<'_, '_> {
             Logits::Device { row } => Ok(self.backend.argmax(buffer, v, *row, n_valid, mask)?),
             Logits::Host(values) => Ok(host_argmax(&values[..n_valid], mask)),
         }
+    }
+
+    /// The most likely token and what is known of it, where the device finds that without giving the row away.
+    fn on_device(
+        &mut self,
+        mask: Option<&TokenMask>,
+        n_top: Option<usize>,
+    ) -> Result<Option<OnDevice>, EngineError> {
+        let Logits::Device { row } = *self.logits else { return Ok(None) };
+        let Self { buffer, v, n_valid, .. } = *self;
+        let words = mask.map(TokenMask::words);
+        let k = n_top.unwrap_or(0);
+        let Some(found) = self.backend.top(buffer, v, row, n_valid, words, k.max(1))? else {
+            return Ok(None);
+        };
+        let barred = mask.zip(found.likeliest.first()).map(|(mask, &(id, _))| (mask, TokenId(id)));
+        let barred = barred.filter(|(mask, id)| !mask.is_allowed(*id)).map(|(_, id)| id);
+        let record = found.best.map(|(_, logit)| TokenLogprobs::of_top(&found, mask, logit, k));
+        Ok(Some((found.best.map(|(id, _)| id), barred, record)))
     }
 
     /// The token that a constraint chooses by probability, and the row it saw; the reason when it fails.

@@ -7,6 +7,7 @@
 
 use crate::base::TokenId;
 use crate::constrain::{Distribution, TokenMask};
+use crate::device::TopRow;
 
 /// The record of one token.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +63,24 @@ impl TokenLogprobs {
             }
         });
         Self { log_prob, log_prob_allowed: (log_prob - log_allowed).min(0.0), top: top.collect() }
+    }
+
+    /// The same from what a device found in a row: of the token with this logit, with the `n_top` best.
+    pub(super) fn of_top(row: &TopRow, mask: Option<&TokenMask>, logit: f32, n_top: usize) -> Self {
+        let log_allowed = mask.map_or(0.0, |_| (row.log_sum_allowed - row.log_sum).min(0.0));
+        let log_prob = |logit: f32| match logit.is_finite() {
+            true => (f64::from(logit) - row.log_sum).min(0.0),
+            false => f64::NEG_INFINITY,
+        };
+        let allowed = |log_prob: f64| (log_prob - log_allowed).min(0.0);
+        let top = row.likeliest.iter().take(n_top).map(|&(id, logit)| {
+            let is_allowed = mask.is_none_or(|mask| mask.is_allowed(TokenId(id)));
+            let log_prob = log_prob(logit);
+            let log_prob_allowed = is_allowed.then(|| allowed(log_prob));
+            TopToken { id: TokenId(id), log_prob, log_prob_allowed }
+        });
+        let log_prob = log_prob(logit);
+        Self { log_prob, log_prob_allowed: allowed(log_prob), top: top.collect() }
     }
 }
 

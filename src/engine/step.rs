@@ -131,6 +131,10 @@ impl Engine {
         self.backend.as_ref()
     }
 
+    pub fn backend_mut(&mut self) -> &mut dyn Backend {
+        self.backend.as_mut()
+    }
+
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }

@@ -82,8 +82,8 @@ impl Decoder {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
         assert!(limits.logit_rows_max <= limits.rows_max, "logits are wanted for rows of the step");
-        let weights = weights::load(&config, tensors, backend, progress)?;
         let (t, r) = (limits.rows_max, limits.logit_rows_max);
+        // Before the weights: a head size that the device does not know is refused at once.
         let kv = backend.kv_store(KvShape {
             n_layers: config.n_layers,
             n_blocks: limits.kv_blocks,
@@ -92,6 +92,10 @@ impl Decoder {
             head_dim: config.head_dim,
             dtype: limits.kv_type,
         })?;
+        for i in 0..config.n_layers {
+            backend.make_room(&attention(&config, i), config.vocab)?;
+        }
+        let weights = weights::load(&config, tensors, backend, progress)?;
         let attended_width = config.n_heads * config.head_dim;
         Ok(Self {
             weights,
@@ -238,14 +242,7 @@ impl Decoder {
         i: usize,
         rows: &StepRows<'_>,
     ) -> Result<(), DeviceError> {
-        let c = &self.config;
-        let spec = Attention {
-            n_heads: c.n_heads,
-            n_kv_heads: c.n_kv_heads,
-            head_dim: c.head_dim,
-            scale: 1.0 / (c.head_dim as f32).sqrt(),
-            window: c.windows[i],
-        };
+        let spec = attention(&self.config, i);
         backend.attention(self.qkv, &spec, self.kv, i, rows, self.attended)
     }
 
@@ -274,5 +271,16 @@ impl Decoder {
         )?;
         let runs = self.beside.runs(rows, |a| a.layers[i].down);
         backend.matmul_add(self.gated, layer.down, layer.down_bias, x, n_rows, runs)
+    }
+}
+
+/// Attention of layer `i`.
+fn attention(c: &ModelConfig, i: usize) -> Attention {
+    Attention {
+        n_heads: c.n_heads,
+        n_kv_heads: c.n_kv_heads,
+        head_dim: c.head_dim,
+        scale: 1.0 / (c.head_dim as f32).sqrt(),
+        window: c.windows[i],
     }
 }

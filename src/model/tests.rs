@@ -209,6 +209,22 @@ fn tiny_models_on_emulated_kernels_agree_with_transformers_in_any_pieces() {
 }
 
 #[test]
+fn an_eight_bit_cache_moves_logits_by_little_on_every_device() {
+    let emulated = emu::IS_BUILT_IN.then_some("emu");
+    for name in ["llama", "qwen3", "mistral"] {
+        let golden = golden(name);
+        for device in ["reference", "cpu"].into_iter().chain(emulated) {
+            let mut model = Model::hf_with_cache(name, device, KvType::Q8);
+            let whole = model.logits(&golden.ids, 64);
+            let error = relative_error(&whole, &golden.logits);
+            assert!(error < 5e-2, "{name} on {device}: relative error {error}");
+            let parts = model.logits(&golden.ids, 5);
+            assert!(parts == whole, "{name} on {device}: chunks changed the logits");
+        }
+    }
+}
+
+#[test]
 fn gguf_files_with_permuted_heads_agree_with_the_safetensors_they_were_made_from() {
     let mut seen = 0;
     for entry in std::fs::read_dir(data("gguf")).expect("committed") {

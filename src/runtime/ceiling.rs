@@ -10,6 +10,7 @@ use crate::base::limit::STEP_ROWS_MAX;
 use crate::device::cpu::quant::{RandomBits, random_weights};
 use crate::device::{Backend, BufferId, DeviceError, MatrixSource, Stacking};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::time::Instant;
 
 /// Measured ceilings of a device.
@@ -29,12 +30,16 @@ const COPY_ROWS_MAX: usize = 65_535;
 const COPY_COLS: usize = 2048;
 const PRODUCT_SIDE_MAX: usize = 8192;
 
-/// Measure a device.
+/// Measure a device. `home`: where kernels that are compiled now are kept, as in `LoadConfig`.
 ///
 /// # Errors
 /// The device is not there, or is lost.
-pub fn ceilings(choice: DeviceChoice, threads: NonZeroUsize) -> Result<Ceilings, RuntimeError> {
-    let mut backend = device::open(choice, threads)?.backend;
+pub fn ceilings(
+    choice: DeviceChoice,
+    threads: NonZeroUsize,
+    home: Option<&Path>,
+) -> Result<Ceilings, RuntimeError> {
+    let mut backend = device::open(choice, threads, home)?.backend;
     Ok(Ceilings {
         copy_bytes_per_s: copy_rate(backend.as_mut())?,
         product_ops_per_s: product_rate(backend.as_mut())?,

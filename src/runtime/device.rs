@@ -6,7 +6,7 @@
 use super::RuntimeError;
 use crate::device::{Backend, CpuBackend, ReferenceBackend, cuda, emu};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which device runs the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +37,32 @@ pub(super) struct Opened {
     pub(super) note: Option<String>,
 }
 
+/// Open a device. `home`: the folder of `TETHER_HOME`; the platform's cache folder without it.
+///
 /// # Errors
 /// The device asked for is not there, and why.
-pub(super) fn open(choice: DeviceChoice, threads: NonZeroUsize) -> Result<Opened, RuntimeError> {
+pub(super) fn open(
+    choice: DeviceChoice,
+    threads: NonZeroUsize,
+    home: Option<&Path>,
+) -> Result<Opened, RuntimeError> {
     let cpu = || CpuBackend::new(Some(threads));
+    let home = home.map(Path::to_owned).or_else(cache_folder);
+    let kernels = home.as_ref().map(|home| home.join("kernels"));
     let mut note = None;
     let backend: Box<dyn Backend> = match choice {
         DeviceChoice::Cpu => Box::new(cpu()?),
         DeviceChoice::Reference => Box::new(ReferenceBackend::new()),
         DeviceChoice::Emu => Box::new(emu::open()?),
-        DeviceChoice::Cuda => Box::new(cuda::open(kernel_cache().as_deref())?),
+        DeviceChoice::Cuda => Box::new(cuda::open(kernels.as_deref())?),
         // Without a driver nobody expects a GPU; with one that does not work, they should hear why.
         DeviceChoice::Auto if !cuda::has_driver() => Box::new(cpu()?),
-        DeviceChoice::Auto => match cuda::open(kernel_cache().as_deref()) {
+        DeviceChoice::Auto => match cuda::open(kernels.as_deref()) {
             Ok(backend) => Box::new(backend),
             Err(error) => {
-                note = Some(format!("{error}; running on the processor"));
+                note = first_time(home.as_deref(), &error.to_string()).then(|| {
+                    format!("{error}; running on the processor (said once; `tether devices` says it again)")
+                });
                 Box::new(cpu()?)
             }
         },
@@ -97,8 +107,38 @@ pub fn devices() -> Vec<DeviceReport> {
     reports
 }
 
-/// Where kernels that were compiled on this machine are kept.
-fn kernel_cache() -> Option<PathBuf> {
+/// The platform's cache folder for this program.
+fn cache_folder() -> Option<PathBuf> {
     let folders = directories::ProjectDirs::from("", "", "tether")?;
-    Some(folders.cache_dir().join("kernels"))
+    Some(folders.cache_dir().to_owned())
+}
+
+/// Whether a reason why the GPU is not used is news on this machine. Where nothing can be remembered, everything is.
+fn first_time(home: Option<&Path>, reason: &str) -> bool {
+    let Some(path) = home.map(|home| home.join("gpu-not-used.txt")) else { return true };
+    if std::fs::read_to_string(&path).is_ok_and(|said| said == reason) {
+        return false;
+    }
+    if let Some(folder) = path.parent() {
+        let _ = std::fs::create_dir_all(folder);
+    }
+    let _ = std::fs::write(&path, reason);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_news_once_and_another_one_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        let said = |reason| first_time(Some(&home), reason);
+        assert!(said("too old"));
+        assert!(!said("too old"));
+        assert!(said("no memory"));
+        assert!(said("too old"), "what holds now is told again when it changed in between");
+        assert!(first_time(None, "too old") && first_time(None, "too old"));
+    }
 }

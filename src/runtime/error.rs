@@ -70,13 +70,17 @@ pub enum RuntimeError {
     #[error("pylint, run by {}, {problem}", python.display())]
     Pylint { python: PathBuf, problem: String },
     #[error(
-        "the model needs {need} for weights, workspace and the smallest cache, and may use {usable} of the {free} that are free; use a smaller quantisation, raise --gpu-memory-fraction, or use --device cpu"
+        "the model needs {need} for weights, workspace and the smallest cache, and may use {usable} of the {free} that are free, so weights of up to {fit} would fit; use a smaller quantisation, raise --gpu-memory-fraction, or use --device cpu"
     )]
-    ModelTooLarge { need: String, usable: String, free: String },
+    ModelTooLarge { need: String, usable: String, free: String, fit: String },
     #[error(
         "a key/value cache of {asked_tokens} tokens needs {need} and {left} are left for it; --kv-tokens {fit_tokens} would fit"
     )]
     CacheTooLarge { asked_tokens: usize, need: String, left: String, fit_tokens: usize },
+    #[error(
+        "the prompt style toolgen shows a function's header and documentation, and here is no function with a docstring; write one, or use --prompt-style plain"
+    )]
+    NoExamplePrompt,
     #[error("the engine stopped before every request was finished")]
     Stalled,
 }

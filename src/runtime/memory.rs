@@ -59,7 +59,8 @@ pub(super) fn plan(
     // Scales of the K types grow from six bits to eight: a thirty-second covers it.
     let weights = data.map(|t| t.data.len() as u64).sum::<u64>() / 32 * 33;
     let workspace = workspace_bytes(config, limits);
-    let token = 2 * config.n_layers * config.n_kv_heads * config.head_dim * limits.kv_type.bytes();
+    let head = limits.kv_type.head_bytes(config.head_dim);
+    let token = 2 * config.n_layers * config.n_kv_heads * head;
     let usable = (memory.free as f64 * f64::from(fraction)) as u64;
     let block = limits.kv_block_tokens;
     let left = usable.saturating_sub(weights + workspace);
@@ -70,6 +71,7 @@ pub(super) fn plan(
             need: gib(weights + workspace + (token * block) as u64),
             usable: gib(usable),
             free: gib(memory.free),
+            fit: gib(usable.saturating_sub(workspace + (token * block) as u64)),
         });
     }
     if is_wish && asked > tokens_fit {
@@ -140,6 +142,6 @@ mod tests {
         let text = planned(2 * (need + 70 * 128), 128, true).unwrap_err().to_string();
         assert!(text.contains("128 tokens") && text.contains("--kv-tokens 64"), "{text}");
         let text = planned(need, 128, false).unwrap_err().to_string();
-        assert!(text.contains("GiB") && text.contains("--device cpu"), "{text}");
+        assert!(text.contains("weights of up to") && text.contains("--device cpu"), "{text}");
     }
 }

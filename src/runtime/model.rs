@@ -41,7 +41,7 @@ impl ModelFiles {
 }
 
 /// How to load a model.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LoadConfig {
     pub device: DeviceChoice,
     /// Threads of the CPU device; `None`: one for each core.
@@ -54,6 +54,8 @@ pub struct LoadConfig {
     pub seqs_max: NonZeroUsize,
     /// Share of a device's free memory that may be used, where the device has memory of its own.
     pub memory_fraction: f32,
+    /// Where kernels that are compiled on this machine are kept; `None`: the platform's cache folder.
+    pub home: Option<PathBuf>,
 }
 
 impl LoadConfig {
@@ -66,6 +68,7 @@ impl LoadConfig {
             kv_tokens: None,
             seqs_max: NonZeroUsize::MIN,
             memory_fraction: 0.9,
+            home: None,
         }
     }
 }
@@ -202,7 +205,8 @@ impl Model {
         hooks: &mut Hooks<'_>,
     ) -> Result<Self, RuntimeError> {
         let Parts { shape, tokenizer, tensors, fingerprint } = parts;
-        let device::Opened { mut backend, note } = device::open(config.device, threads(config))?;
+        let device::Opened { mut backend, note } =
+            device::open(config.device, threads(config), config.home.as_deref())?;
         let block = limit::KV_BLOCK_TOKENS;
         let full = shape.context * config.seqs_max.get().min(limit::KV_CONTEXTS_MAX);
         let kv_tokens = config.kv_tokens.unwrap_or(full).max(block);

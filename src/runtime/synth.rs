@@ -41,7 +41,7 @@ impl SynthShape {
     fn sizes(self) -> Sizes {
         let (layers, hidden, heads, kv_heads, head_dim, ff, vocab, context, is_tied) = match self {
             Self::Tiny => (2, 256, 4, 2, 64, 512, 512, 1024, false),
-            Self::SmolLm2 => (30, 576, 9, 3, 64, 1536, 49_152, 8192, true),
+            Self::SmolLm2 => (30, 576, 9, 3, 64, 1536, 49_152, 16_384, true),
             Self::Llama7b => (32, 4096, 32, 32, 128, 11_008, 32_016, 16_384, false),
             Self::Llama8b => (32, 4096, 32, 8, 128, 14_336, 128_256, 16_384, false),
         };

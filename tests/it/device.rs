@@ -52,39 +52,166 @@ fn the_emulated_kernels_write_what_the_processor_writes() {
         refused(&args, &["emu", "--features emu"]);
         return;
     }
-    let models = [
-        "llama",
-        "llama-tied",
-        "llama-bias",
-        "llama-rope-llama3",
-        "mistral",
-        "qwen2",
-        "qwen3",
-        "smollm3",
-        "gguf/llama-f32.gguf",
-        "gguf/llama-f16.gguf",
-    ];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut models = committed();
+    assert!(models.len() >= 16, "{models:?}");
+    // The types that no committed model has.
+    for dtype in ["q4_1", "q4_k", "q6_k", "bf16"] {
+        models.push(synthetic(folder.path(), dtype, "5"));
+    }
     for model in models {
+        // Without a cache that rounds: what is left between the two is how products round their rows.
         let text = |device: &str| {
-            let model = tiny(model);
-            let args = [
-                "generate",
-                "--model",
-                &model,
-                "--prompt",
-                "def sold(self):",
-                "-n",
-                "12",
-                "--ignore-eos",
-            ];
-            let run =
-                tether(&[&args[..], &["--kv-type", "f32", "--json", "--device", device]].concat());
+            let args = ["generate", "--model", &model, "--prompt", "def sold(self):", "-n", "12"];
+            let more = ["--ignore-eos", "--kv-type", "f32", "--json", "--device", device];
+            let run = tether(&[&args[..], &more[..]].concat());
             assert_eq!(run.code, 0, "{}", run.stderr);
             assert!(device != "emu" || run.stderr.contains("memory: weights"), "{}", run.stderr);
             run.json()["text"].clone()
         };
         assert_eq!(text("emu"), text("cpu"), "{model}");
     }
+}
+
+#[test]
+fn log_probabilities_found_on_a_device_are_those_of_the_processor() {
+    if !has_emulator() {
+        println!("skipped: built without the feature `emu`");
+        return;
+    }
+    let model = tiny("llama");
+    let base = ["generate", "--model", &model, "--prompt", "def f(", "-n", "6", "--json"];
+    for more in [&["--ignore-eos"][..], &["--choice", "yes", "--choice", "maybe"][..]] {
+        let records = |device: &str| {
+            let rest = ["--logprobs", "5", "--kv-type", "f32", "--device", device];
+            let run = tether(&[&base[..], more, &rest[..]].concat());
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            run.json()["logprobs"].clone()
+        };
+        let (emu, cpu) = (records("emu"), records("cpu"));
+        let (emu, cpu) = (emu.as_array().expect("a list"), cpu.as_array().expect("a list"));
+        assert!(!cpu.is_empty() && emu.len() == cpu.len());
+        for (a, b) in emu.iter().zip(cpu) {
+            assert_eq!(a["id"], b["id"]);
+            let near = |a: &serde_json::Value, b: &serde_json::Value, key: &str| {
+                let same = match (a[key].as_f64(), b[key].as_f64()) {
+                    (Some(a), Some(b)) => (a - b).abs() < 1e-3,
+                    (a, b) => a == b,
+                };
+                assert!(same, "{key}: {a} and {b}");
+            };
+            near(a, b, "logprob");
+            near(a, b, "logprob_allowed");
+            let (a, b) = (a["top"].as_array().expect("5"), b["top"].as_array().expect("5"));
+            assert_eq!(a.len(), b.len());
+            for (a, b) in a.iter().zip(b) {
+                assert_eq!(a["id"], b["id"]);
+                near(a, b, "logprob");
+                near(a, b, "logprob_allowed");
+            }
+        }
+    }
+}
+
+/// Every model of the tests, folders and files.
+fn committed() -> Vec<String> {
+    let listed = |folder: &Path| -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("committed");
+        entries.map(|e| e.expect("an entry").path()).collect()
+    };
+    let root = crate::program::data("models");
+    let mut models: Vec<_> =
+        listed(&root).into_iter().filter(|p| p.join("config.json").exists()).collect();
+    models.extend(
+        listed(&root.join("gguf"))
+            .into_iter()
+            .filter(|p| p.extension().is_some_and(|e| e == "gguf")),
+    );
+    models.sort();
+    models.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// A model with random weights of a type.
+fn synthetic(folder: &Path, dtype: &str, seed: &str) -> String {
+    let path = folder.join(format!("{dtype}-{seed}.gguf")).display().to_string();
+    let run = tether(&["synth", "--arch", "tiny", "--dtype", dtype, "--seed", seed, "-o", &path]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    path
+}
+
+#[test]
+fn a_profile_of_kernels_has_times_costs_and_a_timeline() {
+    if !has_emulator() {
+        println!("skipped: built without the feature `emu`");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("trace.json");
+    let path = path.to_str().expect("UTF-8");
+    let model = tiny("llama");
+    let base = ["profile", "--model", &model, "--prompt-tokens", "20", "--gen-tokens", "4"];
+    let sizes = ["--reps", "1", "--batch", "3", "--device", "emu"];
+    let args = [&base[..], &sizes[..], &["--kernels", "--trace", path]].concat();
+    let run = tether(&[&args[..], &["--json"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let json = run.json();
+    assert_eq!(json["batch"], 3);
+    for phase in ["prefill", "decode"] {
+        let rows = json["kernels"][phase].as_array().expect("a list");
+        let named = |start: &str| {
+            rows.iter().any(|r| r["name"].as_str().expect("a name").starts_with(start))
+        };
+        assert!(named("precise") && named("rope_store") && named("argmax"), "{phase}: {rows:?}");
+        for row in rows {
+            assert!(row["us"].as_f64().expect("a time") > 0.0, "{row}");
+            assert!(row["bytes"].as_u64().expect("a cost") > 0, "{row}");
+        }
+    }
+    let trace: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    assert!(
+        events.iter().any(|e| e["name"] == "decode")
+            && events.iter().any(|e| e["name"] == "rope_store")
+    );
+    let table = tether(&args).stdout;
+    assert!(table.contains("rope_store") && table.contains("GB/s"), "{table}");
+
+    // A device without kernels of its own shows its steps.
+    let args =
+        [&base[..], &["--reps", "1", "--device", "cpu", "--kernels", "--trace", path]].concat();
+    let run = tether(&args);
+    assert!(run.code == 0 && run.stderr.contains("no kernels to time"), "{}", run.stderr);
+    refused(&[&base[..], &["--batch", "0"]].concat(), &["--batch is 0"]);
+    refused(&[&base[..], &["--batch", "2000"]].concat(), &["--batch is 2000", "64"]);
+    let path = folder.path().join("no/folder.json");
+    let args = [&base[..], &["--reps", "1", "--trace", path.to_str().expect("UTF-8")]].concat();
+    refused_with_output(&args, &["cannot write", "folder.json"]);
+}
+
+/// As [`refused`], for what is noticed after output.
+#[track_caller]
+fn refused_with_output(args: &[&str], parts: &[&str]) {
+    let run = tether(args);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(parts.iter().all(|part| run.stderr.contains(part)), "{}", run.stderr);
+}
+
+#[test]
+fn a_cache_is_sized_in_tokens_or_in_blocks_of_them() {
+    let model = tiny("llama");
+    let base = ["generate", "--model", &model, "--prompt", "abcdefgh", "--ignore-eos"];
+    // Two blocks of 32 hold 64 tokens and no more.
+    let run = |size: [&'static str; 2], n: &'static str| {
+        tether(&[&base[..], &size[..], &["-n", n]].concat())
+    };
+    for size in [["--kv-tokens", "64"], ["--kv-blocks", "2"]] {
+        assert_eq!(run(size, "40").code, 0, "{size:?}");
+        let more = run(size, "70");
+        assert!(more.code == 2 && more.stderr.contains("--kv-tokens"), "{}", more.stderr);
+    }
+    let both = tether(&[&base[..], &["--kv-tokens", "64", "--kv-blocks", "2"]].concat());
+    assert_eq!(both.code, 2, "{}", both.stderr);
 }
 
 /// A driver library made of functions that do nothing, and of those given in `bodies`.
@@ -181,8 +308,121 @@ fn drivers_that_are_stubs_or_old_or_without_a_gpu_are_reasons_and_not_crashes() 
     let (code, _, err) = with_driver(folder, &[&args[..], &["cuda"]].concat());
     assert!(code == 2 && !err.contains("panicked"), "{err}");
     assert!(err.contains("CUDA 12.4") && err.contains("13.0") || err.contains("NVRTC"), "{err}");
-    let (code, _, err) = with_driver(folder, &[&args[..], &["auto"]].concat());
+    let auto = || with_driver(folder, &[&args[..], &["auto"]].concat());
+    let (code, _, err) = auto();
     assert!(code == 0 && err.contains("running on the processor"), "{err}");
+    let (code, _, err) = auto();
+    assert!(code == 0 && !err.contains("running on the processor"), "said once: {err}");
+}
+
+/// A driver that takes everything and computes nothing: `LAUNCHES` kernels may run, `FREE` bytes are free.
+const WHOLE_DRIVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+typedef unsigned long long u64;
+int cuMemGetInfo_v2(unsigned long* f, unsigned long* t) { *f = FREE; *t = 1ul << 34; return 0; }
+int cuMemAlloc_v2(u64* p, unsigned long n) { static u64 at = 1ull << 40; *p = at; at += (n + 511) & ~511ull; return 0; }
+int cuMemHostAlloc(void** p, unsigned long n, unsigned f) { *p = malloc(n); return 0; }
+int cuMemFreeHost(void* p) { free(p); return 0; }
+int cuMemcpyDtoHAsync_v2(void* to, u64 from, unsigned long n, void* s) { memset(to, 0, n); return 0; }
+int cuDevicePrimaryCtxRetain(void** c, int d) { *c = (void*)1; return 0; }
+int cuStreamCreate(void** s, unsigned f) { *s = (void*)2; return 0; }
+int cuModuleLoadData(void** m, const void* image) { *m = (void*)3; return 0; }
+int cuModuleGetFunction(void** f, void* m, const char* name) { *f = (void*)4; return 0; }
+int cuStreamEndCapture(void* s, void** g) { *g = (void*)5; return 0; }
+int cuGraphInstantiateWithFlags(void** e, void* g, u64 f) { *e = (void*)6; return 0; }
+static int n_launches;
+int cuLaunchKernel(void) { return ++n_launches > LAUNCHES ? 719 : 0; }
+int cuGraphLaunch(void) { return n_launches > LAUNCHES ? 719 : 0; }
+int cuEventElapsedTime_v2(float* ms, void* a, void* b) { *ms = 0.5f; return 0; }
+int cuEventCreate(void** e, unsigned f) { *e = (void*)7; return 0; }
+"#;
+
+/// Names of the functions that C text defines.
+fn defined(text: &str) -> Vec<String> {
+    let name = |l: &str| Some(l.strip_prefix("int ")?.split('(').next()?.to_owned());
+    text.lines().filter_map(name).collect()
+}
+
+/// Every function that the program looks for, learned from what it misses.
+fn wanted(folder: &Path, known: &[String], bodies: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    loop {
+        let rest: Vec<String> = names.iter().filter(|n| !known.contains(n)).cloned().collect();
+        make_driver(folder, &rest, bodies);
+        let (_, out, _) = with_driver(folder, &["devices"]);
+        let line = out.lines().find(|l| l.starts_with("cuda")).expect("a line about CUDA");
+        let Some(missing) = line.split("has no function ").nth(1) else { return rest };
+        names.push(missing.split(':').next().expect("a name").to_owned());
+    }
+}
+
+#[test]
+fn a_gpu_that_is_lost_or_too_small_ends_a_run_with_a_reason_and_a_code() {
+    if !cfg!(target_os = "linux") || Command::new("cc").arg("--version").output().is_err() {
+        println!("skipped: no C compiler, or not Linux");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let driver = |launches: u32, free: u64| {
+        let sizes = format!("#define LAUNCHES {launches}\n#define FREE {free}ul\n");
+        format!("{sizes}{}{WHOLE_DRIVER}", bodies(0, 13000, 9))
+    };
+    let known = defined(&driver(0, 0));
+    let rest = wanted(folder, &known, &driver(0, 0));
+    let model = tiny("llama");
+    let run = |launches: u32, free: u64, args: &[&str]| {
+        make_driver(folder, &rest, &driver(launches, free));
+        with_driver(folder, &[args, &["--model", &model, "--device", "cuda"]].concat())
+    };
+    let write = ["generate", "--prompt", "abc", "-n", "8", "--ignore-eos", "--kv-tokens", "256"];
+    let (code, out, err) = run(1_000_000, 1 << 33, &write);
+    if err.contains("NVRTC") {
+        println!("skipped: built without nvcc, and NVRTC is not there");
+        return;
+    }
+    // Nothing was computed, so the text means nothing; but everything ran to its end.
+    assert!(code == 0 && err.contains("memory: weights"), "{out}{err}");
+    let (code, _, err) = run(40, 1 << 33, &write);
+    assert!(code == 2 && !err.contains("panicked"), "{code} {err}");
+    assert!(err.contains("the cuda device was lost: CUDA_ERROR_OF_THE_TEST in "), "{err}");
+    let (code, _, err) = run(1_000_000, 1 << 20, &write);
+    assert!(code == 2 && !err.contains("panicked"), "{code} {err}");
+    assert!(err.contains("weights of up to") && err.contains("--device cpu"), "{err}");
+    // Kernels are timed by events: half a millisecond between any two of this driver.
+    let measure = ["profile", "--prompt-tokens", "8", "--gen-tokens", "3", "--reps", "1"];
+    let (code, out, err) =
+        run(1_000_000, 1 << 33, &[&measure[..], &["--kernels", "--json"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let rows = json["kernels"]["prefill"].as_array().expect("a list");
+    let rope = rows.iter().find(|r| r["name"] == "rope_store").expect("it runs in every layer");
+    let (us, n) = (rope["us"].as_f64().expect("a time"), rope["runs"].as_f64().expect("a count"));
+    assert!((us - 500.0 * n).abs() < 1.0, "{rope}");
+}
+
+#[test]
+fn head_sizes_that_the_kernels_do_not_know_are_refused_when_a_model_is_loaded() {
+    if !has_emulator() {
+        println!("skipped: built without the feature `emu`");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let from = crate::program::data("models/llama");
+    for entry in std::fs::read_dir(&from).expect("committed") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, folder.path().join(path.file_name().expect("a name")))
+            .expect("copied");
+    }
+    let config = folder.path().join("config.json");
+    let text = std::fs::read_to_string(&config).expect("there");
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    json["head_dim"] = 192.into();
+    std::fs::write(&config, json.to_string()).expect("written");
+    let model = folder.path().to_str().expect("UTF-8");
+    let args = ["generate", "--model", model, "--prompt", "x", "--device", "emu"];
+    refused(&args, &["heads of 192", "up to 128", "--device cpu"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Part of `cli`.
 
 use crate::cli::Outcome;
+use crate::cli::env::Environment;
 use crate::cli::model_args::Device;
 use crate::cli::output::{print, print_json, table};
 use crate::runtime::{ceilings, devices};
@@ -20,9 +21,9 @@ pub(in crate::cli) struct Args {
     json: bool,
 }
 
-pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
     if let Some(device) = args.measure {
-        return measure(device, args.json);
+        return measure(device, env, args.json);
     }
     let devices = devices();
     if args.json {
@@ -44,9 +45,9 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-fn measure(device: Device, as_json: bool) -> anyhow::Result<Outcome> {
+fn measure(device: Device, env: &Environment, as_json: bool) -> anyhow::Result<Outcome> {
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let found = ceilings(device.choice(), threads)?;
+    let found = ceilings(device.choice(), threads, env.home.as_deref())?;
     if as_json {
         print_json(&json!({
             "copy_bytes_per_s": found.copy_bytes_per_s,

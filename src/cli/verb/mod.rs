@@ -4,6 +4,7 @@
 //! Part of `cli`. Verbs share arguments and printing through `cli`, never through each other.
 
 pub(super) mod adapters;
+pub(super) mod augment;
 pub(super) mod bench;
 pub(super) mod candidates;
 pub(super) mod check;

@@ -3,13 +3,18 @@
 //! # Place
 //! Part of `cli`.
 
+use crate::base::limit;
 use crate::cli::Outcome;
 use crate::cli::env::Environment;
 use crate::cli::model_args::ModelArgs;
-use crate::cli::output::{print, print_json, table};
-use crate::profile::{ProfileConfig, ProfileReport, Samples, profile};
-use crate::runtime::Model;
+use crate::cli::output::{message, print, print_json, table};
+use crate::profile::{
+    KernelSum, ProfileConfig, ProfileReport, Samples, Timeline, by_kernel, chrome_trace, profile,
+};
+use crate::runtime::{Ceilings, Model, ceilings};
+use anyhow::Context;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
@@ -24,6 +29,18 @@ pub(in crate::cli) struct Args {
     /// Counted repetitions, after one warm-up.
     #[arg(long, value_name = "N", default_value_t = 5)]
     reps: usize,
+    /// Sequences that run side by side; rates are of all of them together.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: usize,
+    /// Time every kernel in one more repetition and list them.
+    #[arg(long)]
+    kernels: bool,
+    /// With --kernels: measure what the device can do at best, and set each kernel beside it.
+    #[arg(long, requires = "kernels")]
+    ceilings: bool,
+    /// Write the timeline of one repetition, which Perfetto and chrome://tracing open.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print JSON with every sample.
     #[arg(long)]
     json: bool,
@@ -33,27 +50,118 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     anyhow::ensure!(args.prompt_tokens > 0, "--prompt-tokens is 0; at least 1 is needed");
     anyhow::ensure!(args.gen_tokens > 0, "--gen-tokens is 0; at least 1 is needed");
     anyhow::ensure!(args.reps > 0, "--reps is 0; at least 1 is needed");
-    let mut model = args.model.load_for(env, args.prompt_tokens.saturating_add(args.gen_tokens))?;
+    let most = limit::STEP_SEQS_MAX;
+    anyhow::ensure!(
+        args.batch > 0 && args.batch <= most,
+        "--batch is {}; 1 to {most} was expected",
+        args.batch
+    );
+    // Before the model takes the memory.
+    let ceilings = if args.ceilings {
+        let (device, threads) = args.model.device();
+        Some(ceilings(device, threads, env.home.as_deref())?)
+    } else {
+        None
+    };
+    let (n, prompt, gen_tokens) = (args.batch, args.prompt_tokens, args.gen_tokens);
+    let cache = ProfileConfig::cache_tokens(n, prompt, gen_tokens);
+    let mut model = args.model.load_batch(env, cache, n)?;
     let vocab = model.tokenizer().len().min(30_000);
     let config = ProfileConfig {
-        prompt: prompt_ids(args.prompt_tokens, vocab),
-        gen_tokens: args.gen_tokens,
+        prompts: (0..n).map(|i| prompt_ids(prompt, vocab, i)).collect(),
+        gen_tokens,
         reps: args.reps,
+        is_timed: args.kernels || args.trace.is_some(),
     };
     let report = profile(model.engine_mut(), &config)?;
+    let timeline = report.timeline.as_ref();
+    if let (Some(path), Some(timeline)) = (&args.trace, timeline) {
+        let trace = chrome_trace(timeline, model.engine().backend().name());
+        let text = serde_json::to_vec(&trace)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.kernels && timeline.is_some_and(|t| t.kernels.is_empty()) {
+        let name = model.engine().backend().name();
+        message(&format!("{name} has no kernels to time; --trace shows its steps"));
+    }
+    let kernels = timeline.filter(|_| args.kernels);
     if args.json {
-        print_json(&as_json(&report, &model))?;
+        let mut json = as_json(&report, &model);
+        if let Some(timeline) = kernels {
+            json["kernels"] = kernels_json(timeline, ceilings.as_ref());
+        }
+        print_json(&json)?;
     } else {
         print(&as_table(&report, &model))?;
+        if let Some(timeline) = kernels {
+            print(&kernels_table(timeline, ceilings.as_ref()))?;
+        }
     }
     Ok(Outcome::Fine)
 }
 
+const PHASES: [&str; 2] = ["prefill", "decode"];
+
+/// Kernels of each phase, with their share of what the device can do at best.
+fn kernels_json(timeline: &Timeline, ceilings: Option<&Ceilings>) -> Value {
+    let of = |phase: &str| -> Vec<Value> {
+        let row = |sum: &KernelSum| {
+            let share = |rate: Option<f64>, of: fn(&Ceilings) -> f64| {
+                rate.zip(ceilings).map(|(rate, ceilings)| rate / of(ceilings))
+            };
+            json!({
+                "name": sum.name,
+                "runs": sum.n_runs,
+                "us": sum.us,
+                "bytes": sum.bytes,
+                "ops": sum.ops,
+                "bytes_per_s": sum.bytes_per_s(),
+                "ops_per_s": sum.ops_per_s(),
+                "share_of_copy": share(sum.bytes_per_s(), |c| c.copy_bytes_per_s),
+                "share_of_product": share(sum.ops_per_s(), |c| c.product_ops_per_s),
+            })
+        };
+        by_kernel(&timeline.kernels_of(phase)).iter().map(row).collect()
+    };
+    json!({ PHASES[0]: of(PHASES[0]), PHASES[1]: of(PHASES[1]) })
+}
+
+fn kernels_table(timeline: &Timeline, ceilings: Option<&Ceilings>) -> String {
+    let number =
+        |v: Option<f64>, unit: f64| v.map_or("–".to_owned(), |v| format!("{:.2}", v / unit));
+    let percent = |rate: Option<f64>, of: Option<f64>| {
+        rate.zip(of).map_or("–".to_owned(), |(rate, of)| format!("{:.0} %", 100.0 * rate / of))
+    };
+    let mut text = String::new();
+    for phase in PHASES {
+        let sums = by_kernel(&timeline.kernels_of(phase));
+        let all: f64 = sums.iter().map(|s| s.us).sum();
+        let row = |s: &KernelSum| {
+            vec![
+                s.name.to_owned(),
+                s.n_runs.to_string(),
+                format!("{:.3}", s.us / 1e3),
+                format!("{:.0} %", 100.0 * s.us / all.max(1e-9)),
+                number(s.bytes_per_s(), 1e9),
+                percent(s.bytes_per_s(), ceilings.map(|c| c.copy_bytes_per_s)),
+                number(s.ops_per_s(), 1e9),
+                percent(s.ops_per_s(), ceilings.map(|c| c.product_ops_per_s)),
+            ]
+        };
+        let header = [phase, "runs", "ms", "share", "GB/s", "of copy", "Gop/s", "of product"];
+        let rows: Vec<Vec<String>> = sums.iter().map(row).collect();
+        if !rows.is_empty() {
+            text += &format!("\n{}", table(&header, &rows, &[1, 2, 3, 4, 5, 6, 7]));
+        }
+    }
+    text
+}
+
 /// Any ordinary ids: the time of a dense model does not depend on them.
-fn prompt_ids(n: usize, vocab: usize) -> Vec<u32> {
+fn prompt_ids(n: usize, vocab: usize, seq: usize) -> Vec<u32> {
     let first = vocab / 30;
     let span = (vocab - first).max(1);
-    (0..n).map(|i| (first + 37 * i % span) as u32).collect()
+    (0..n).map(|i| (first + (37 * i + 101 * seq) % span) as u32).collect()
 }
 
 fn as_json(report: &ProfileReport, model: &Model) -> Value {
@@ -71,6 +179,7 @@ fn as_json(report: &ProfileReport, model: &Model) -> Value {
         "device": model.engine().backend().name(),
         "device_description": model.engine().backend().description(),
         "threads": model.threads(),
+        "batch": report.batch,
         "prompt_tokens": report.prompt_tokens,
         "gen_tokens": report.gen_tokens,
         "prefill_tokens_per_s": samples(&report.prefill_tokens_per_s),
@@ -111,11 +220,12 @@ fn as_table(report: &ProfileReport, model: &Model) -> String {
     );
     let split = &report.split;
     format!(
-        "{}\n{}\n{} prompt tokens, {} generated, {} repetitions\n\n{rates}\ntoken, ms: 90 % {}, 99 % {}\n\
+        "{}\n{}\n{} sequences, {} prompt tokens, {} generated, {} repetitions\n\n{rates}\ntoken, ms: 90 % {}, 99 % {}\n\
          where a token's time goes, ms: model {:.3}, sampling {:.3}, masks {:.3}, tool {:.3}\n\
          cold first token: {:.1} ms\n",
         model.files().path().display(),
         model.engine().backend().description(),
+        report.batch,
         report.prompt_tokens,
         report.gen_tokens,
         report.first_token_ms.0.len(),

@@ -41,6 +41,17 @@ pub(super) struct Work {
     pub(super) splits_max: usize,
     /// Many rows, all splits in turn.
     pub(super) rows: Vec<AttendItem>,
+    pub(super) split_load: Load,
+    pub(super) rows_load: Load,
+}
+
+/// What the items of a list read and multiply, for each key-value head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Keys, counted once for each item.
+    pub(super) keys: usize,
+    /// Keys times query pairs.
+    pub(super) scores: usize,
 }
 
 /// Describe the sequences of a step. `group`: query heads of a key-value head.
@@ -83,8 +94,11 @@ pub(super) fn work(
     let group = spec.n_heads / spec.n_kv_heads;
     let mut work = Work::default();
     for (i, seq) in step.seqs.iter().enumerate() {
-        let (pairs, list) =
-            if is_split[i] { (SPLIT_PAIRS, &mut work.split) } else { (ROW_PAIRS, &mut work.rows) };
+        let (pairs, list, load) = if is_split[i] {
+            (SPLIT_PAIRS, &mut work.split, &mut work.split_load)
+        } else {
+            (ROW_PAIRS, &mut work.rows, &mut work.rows_load)
+        };
         for first_pair in (0..seq.n_rows * group).step_by(pairs) {
             let rows = first_pair / group..(first_pair + pairs).div_ceil(group).min(seq.n_rows);
             let positions = &step.positions[seq.first_row + rows.start..seq.first_row + rows.end];
@@ -94,6 +108,9 @@ pub(super) fn work(
             });
             let end_key =
                 if seq.tree.is_some() { seq.past + seq.n_rows } else { seq.past + rows.end };
+            let n_keys = end_key.saturating_sub(first_key / SPLIT_KEYS * SPLIT_KEYS);
+            load.keys += n_keys;
+            load.scores += n_keys * pairs.min(seq.n_rows * group - first_pair);
             list.push(AttendItem {
                 seq: i as u32,
                 first_pair: first_pair as u32,

@@ -10,72 +10,40 @@ use super::attend;
 use super::cache::{Cache, independent_runs};
 use super::driver::{DevicePtr, Driver, Launch};
 use super::kernel::{self, KernelId};
-use super::matrix::{self, Layout, Matrix, Part};
+use super::low_rank::Terms;
+use super::matrix::{self, Layout, Matrix};
 use super::params::*;
-use super::queue::Queue;
+use super::product::{Mode, Product, Scratch};
+use super::queue::{Cost, Queue};
 use super::staging::Section;
 use crate::base::limit;
 use crate::device::cpu::source;
 use crate::device::{
-    Activation, Attention, Backend, BufferId, DeviceError, DeviceMemory, KvId, KvShape, KvType,
-    LowRankRun, MatrixId, MatrixSource, RopeStore, RopeStyle, Stacking, StepRows, VectorId,
+    Activation, Attention, Backend, BufferId, DeviceError, DeviceMemory, KernelRun, KvId, KvShape,
+    KvType, LowRankId, LowRankRun, LowRankSource, MatrixId, MatrixSource, RopeStore, RopeStyle,
+    Stacking, StepRows, TopRow, VectorId,
 };
 
-/// Rows of x up to which a product reads the weights once for each block of rows of w (`matvec`).
-const FEW_ROWS: usize = 8;
-const FEW_ROWS_MAX: usize = 16;
 const KEY_TILE: usize = 32;
 
 /// Values on the device.
 #[derive(Clone, Copy, Debug)]
-struct Array {
-    at: DevicePtr,
+pub(super) struct Array {
+    pub(super) at: DevicePtr,
     /// Elements of four bytes.
-    len: usize,
-}
-
-/// What happens to a finished sum: the values of `mode` in `kernels/common/epilogue.cuh`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-enum Mode {
-    Set = 0,
-    Add = 1,
-    Silu = 2,
-    GeluTanh = 3,
-}
-
-/// A product's input and output.
-struct Product {
-    x: BufferId,
-    norm: Option<(VectorId, f32)>,
-    w: MatrixId,
-    bias: Option<VectorId>,
-    out: BufferId,
-    n_rows: usize,
-    mode: Mode,
-}
-
-/// Memory that operations share; it grows while a model loads.
-#[derive(Debug, Default)]
-struct Scratch {
-    /// Rows rounded to bf16, ready for the product of many rows.
-    rows: Option<Array>,
-    /// Their norm factors.
-    factors: Option<Array>,
-    partial_sums: Option<Array>,
-    partial_weights: Option<Array>,
-    best: Option<Array>,
+    pub(super) len: usize,
 }
 
 /// Runs a model on CUDA kernels.
 pub struct CudaBackend {
-    queue: Queue,
-    matrices: Vec<Matrix>,
-    vectors: Vec<Array>,
+    pub(super) queue: Queue,
+    pub(super) matrices: Vec<Matrix>,
+    pub(super) vectors: Vec<Array>,
+    pub(super) terms: Vec<Terms>,
     buffers: Vec<Array>,
     caches: Vec<Cache>,
     scratch: Scratch,
-    bytes_used: u64,
+    pub(super) bytes_used: u64,
 }
 
 impl CudaBackend {
@@ -86,6 +54,7 @@ impl CudaBackend {
             queue,
             matrices: Vec::new(),
             vectors: Vec::new(),
+            terms: Vec::new(),
             buffers: Vec::new(),
             caches: Vec::new(),
             scratch: Scratch::default(),
@@ -98,7 +67,7 @@ impl CudaBackend {
         self.queue.n_graphs()
     }
 
-    fn allocate(&mut self, len: usize, what: &str) -> Result<Array, DeviceError> {
+    pub(super) fn allocate(&mut self, len: usize, what: &str) -> Result<Array, DeviceError> {
         let driver = self.queue.idle_driver()?;
         let at = driver.allocate(4 * len, what)?;
         driver.clear(at, 4 * len)?;
@@ -107,7 +76,7 @@ impl CudaBackend {
     }
 
     /// A scratch array of at least `len`, larger than before if need be.
-    fn reserve(
+    pub(super) fn reserve(
         &mut self,
         which: fn(&mut Scratch) -> &mut Option<Array>,
         len: usize,
@@ -123,89 +92,14 @@ impl CudaBackend {
         Ok(new.at)
     }
 
-    fn buffer_at(&self, id: BufferId, len: usize) -> DevicePtr {
+    pub(super) fn buffer_at(&self, id: BufferId, len: usize) -> DevicePtr {
         let array = self.buffers[id.0 as usize];
         assert!(len <= array.len, "a buffer of {} elements is too short for {len}", array.len);
         array.at
     }
 
-    fn vector_at(&self, id: Option<VectorId>) -> DevicePtr {
+    pub(super) fn vector_at(&self, id: Option<VectorId>) -> DevicePtr {
         id.map_or(DevicePtr::NONE, |id| self.vectors[id.0 as usize].at)
-    }
-
-    fn product(&mut self, p: &Product) -> Result<(), DeviceError> {
-        let matrix = &self.matrices[p.w.0 as usize];
-        let (cols, out_cols) = (matrix.cols, matrix.out_cols());
-        assert_eq!(matrix.gated, p.mode as u32 >= Mode::Silu as u32, "only pairs are combined");
-        assert_ne!(p.x, p.out, "a product cannot write its own input");
-        let vector_len = |id: VectorId| self.vectors[id.0 as usize].len;
-        assert!(p.norm.is_none_or(|(id, _)| vector_len(id) == cols), "one weight per column");
-        assert!(p.bias.is_none_or(|id| vector_len(id) == out_cols), "one bias per row");
-        let x = self.buffer_at(p.x, p.n_rows * cols);
-        let out = self.buffer_at(p.out, p.n_rows * out_cols);
-        let norm = self.vector_at(p.norm.map(|(id, _)| id));
-        let bias = self.vector_at(p.bias);
-        let eps = p.norm.map_or(0.0, |(_, eps)| eps);
-        let parts = matrix.parts.clone();
-        let is_tiles = |part: &Part| matches!(part.layout, Layout::Tiles(_));
-        let prepared = (p.n_rows > FEW_ROWS_MAX && parts.iter().any(is_tiles))
-            .then(|| self.prepare(x, norm, eps, p.n_rows, cols))
-            .transpose()?;
-        for part in &parts {
-            let bias = if bias == DevicePtr::NONE { bias } else { bias.at(4 * part.first_row) };
-            let few = MatvecParams {
-                x,
-                norm,
-                w: part.view,
-                bias,
-                out,
-                n_rows: p.n_rows as u32,
-                n_cols: cols as u32,
-                out_stride: out_cols as u32,
-                out_first: part.first_row as u32,
-                mode: p.mode as u32,
-                eps,
-                up_first: part.rows as u32 / 2,
-                pad: 0,
-            };
-            let launch = match (part.layout, prepared) {
-                (Layout::Plain, _) => {
-                    precise(&few, if p.mode as u32 >= 2 { part.rows / 2 } else { part.rows })
-                }
-                (Layout::Tiles(format), None) => matvec(&few, format, part.rows),
-                (Layout::Tiles(format), Some((xs, factors))) => {
-                    many(&few, xs, factors, format, part.rows)
-                }
-            };
-            self.queue.push(launch);
-        }
-        Ok(())
-    }
-
-    /// The rows in bf16 and their factors.
-    fn prepare(
-        &mut self,
-        x: DevicePtr,
-        norm: DevicePtr,
-        eps: f32,
-        n_rows: usize,
-        cols: usize,
-    ) -> Result<(DevicePtr, DevicePtr), DeviceError> {
-        let xs = self.reserve(|s| &mut s.rows, (n_rows * cols).div_ceil(2))?;
-        let factors = self.reserve(|s| &mut s.factors, n_rows)?;
-        let params = PrepareParams {
-            x,
-            norm,
-            xs,
-            factors,
-            n_rows: n_rows as u32,
-            n_cols: cols as u32,
-            eps,
-            pad: 0,
-        };
-        let launch = Launch::new(kernel::PREPARE, [n_rows.div_ceil(4), 1, 1], 4 * 8 * 4, &params);
-        self.queue.push(launch);
-        Ok((xs, factors))
     }
 
     fn step_view(
@@ -234,10 +128,14 @@ impl CudaBackend {
         is_split: &[bool],
     ) -> Result<(), DeviceError> {
         let cache = &self.caches[kv.0 as usize];
-        let (axis, padded) = cache.head_axis();
-        let instance = axis + 3 * usize::from(cache.shape.dtype == KvType::F16);
+        let (instance, padded) = cache.instance();
         let tile_bytes = 2 * KEY_TILE * 2 * padded; // keys and values
+        let token_bytes = cache.token_bytes();
         let work = attend::work(step, arrays, is_split, spec);
+        let cost_of = |load: attend::Load| Cost {
+            bytes: (load.keys * token_bytes) as u64,
+            ops: (4 * load.scores * spec.n_kv_heads * spec.head_dim) as u64,
+        };
         let windowed = spec.window.is_some();
         if !work.rows.is_empty() {
             let section = if windowed { Section::WindowRowItems } else { Section::RowItems };
@@ -245,7 +143,8 @@ impl CudaBackend {
             let grid = [work.rows.len(), spec.n_kv_heads, 1];
             // Two stages of tiles, and 128 threads' sums of two rows.
             let n_shared = 2 * tile_bytes + 128 * padded / 2 * 4;
-            self.queue.push(Launch::new(kernel::ATTEND_ROWS[instance], grid, n_shared, &params));
+            let launch = Launch::new(kernel::ATTEND_ROWS[instance], grid, n_shared, &params);
+            self.queue.push(launch, cost_of(work.rows_load));
         }
         if work.split.is_empty() {
             return Ok(());
@@ -256,9 +155,12 @@ impl CudaBackend {
         params.partial_sums = self.reserve(|s| &mut s.partial_sums, n_partials * spec.head_dim)?;
         params.partial_weights = self.reserve(|s| &mut s.partial_weights, n_partials * 2)?;
         let grid = [work.splits_max.div_ceil(2), spec.n_kv_heads, work.split.len()];
-        self.queue.push(Launch::new(kernel::ATTEND_SPLIT[instance], grid, 4 * tile_bytes, &params));
+        let launch = Launch::new(kernel::ATTEND_SPLIT[instance], grid, 4 * tile_bytes, &params);
+        self.queue.push(launch, cost_of(work.split_load));
         let grid = [work.split.len(), spec.n_kv_heads, 1];
-        self.queue.push(Launch::new(kernel::ATTEND_COMBINE, grid, 0, &params));
+        let launch = Launch::new(kernel::ATTEND_COMBINE, grid, 0, &params);
+        let n_splits = work.split_load.scores.div_ceil(attend::SPLIT_KEYS) * spec.n_kv_heads;
+        self.queue.push(launch, Cost::bytes(4 * (spec.head_dim + 2) * n_splits));
         Ok(())
     }
 
@@ -270,65 +172,17 @@ impl CudaBackend {
         assert!(pairs.iter().all(|&(from, to)| inside(from) && inside(to)), "slots of the store");
         let grid = [cache.shape.n_kv_heads, 2 * cache.shape.n_layers];
         let (view, layer_bytes) = (cache.view(0), cache.layer_bytes() as u64);
+        let token_bytes = cache.token_bytes() * cache.shape.n_layers;
         for run in independent_runs(pairs).into_iter().filter(|run| !run.is_empty()) {
             let words: Vec<u32> = run.iter().flat_map(|&(from, to)| [from, to]).collect();
             let pairs = self.queue.put(Section::SlotPairs, bytemuck::cast_slice(&words))?;
             let params = MoveSlotsParams { cache: view, pairs, layer_bytes };
-            self.queue.push(Launch::new(
-                kernel::MOVE_SLOTS,
-                [run.len(), grid[0], grid[1]],
-                0,
-                &params,
-            ));
+            let grid = [run.len(), grid[0], grid[1]];
+            let cost = Cost::bytes(2 * run.len() * token_bytes);
+            self.queue.push(Launch::new(kernel::MOVE_SLOTS, grid, 0, &params), cost);
         }
         Ok(())
     }
-}
-
-fn matvec(params: &MatvecParams, format: kernel::WeightAxis, rows: usize) -> Launch {
-    // Row tiles and token tiles of a warp.
-    let (m, n, axis) = if params.n_rows as usize <= FEW_ROWS { (1, 1, 0) } else { (2, 2, 1) };
-    let n_shared = (m * n * 128 + 8 * n) * 8 * 4;
-    let grid = [rows.div_ceil(16 * m), 1, 1];
-    Launch::new(kernel::MATVEC[2 * format as usize + axis], grid, n_shared, params)
-}
-
-fn many(
-    few: &MatvecParams,
-    xs: DevicePtr,
-    factors: DevicePtr,
-    format: kernel::WeightAxis,
-    rows: usize,
-) -> Launch {
-    const STAGES: usize = 4;
-    let MatvecParams { w, bias, out, n_rows, n_cols, out_stride, out_first, mode, .. } = *few;
-    let params = ProductParams {
-        xs,
-        factors,
-        w,
-        bias,
-        out,
-        n_rows,
-        n_cols,
-        out_stride,
-        out_first,
-        mode,
-        pad: 0,
-    };
-    let tile = format.tile_bytes();
-    let stage = 16 * (tile.codes + tile.scales) + 8 * tile.supers + 64 * 64 * 2;
-    let grid = [(n_rows as usize).div_ceil(64), rows.div_ceil(128), 1];
-    Launch::new(kernel::PRODUCT[format as usize], grid, STAGES * stage, &params)
-}
-
-fn precise(params: &MatvecParams, n_outputs: usize) -> Launch {
-    let grid = [n_outputs.div_ceil(8), (params.n_rows as usize).div_ceil(8), 1];
-    Launch::new(kernel::PRECISE, grid, 0, params)
-}
-
-/// [`Backend::low_rank`] refuses, so no caller can have terms.
-fn none_were_made(low_rank: &[LowRankRun]) {
-    assert!(low_rank.is_empty(), "low-rank terms come from `low_rank`, which makes none here");
 }
 
 fn next_id(len: usize) -> u32 {
@@ -359,11 +213,18 @@ impl Backend for CudaBackend {
         let matrix = matrix::load(driver, parts, stacking)?;
         self.bytes_used += before.saturating_sub(driver.memory()?.free);
         if matrix.parts.iter().any(|p| matches!(p.layout, Layout::Tiles(_))) {
-            self.reserve(|s| &mut s.rows, (limit::STEP_ROWS_MAX * matrix.cols).div_ceil(2))?;
-            self.reserve(|s| &mut s.factors, limit::STEP_ROWS_MAX)?;
+            self.reserve_rows(matrix.cols, limit::STEP_ROWS_MAX)?;
         }
         self.matrices.push(matrix);
         Ok(MatrixId(next_id(self.matrices.len() - 1)))
+    }
+
+    fn low_rank(
+        &mut self,
+        w: MatrixId,
+        parts: &[Option<LowRankSource<'_>>],
+    ) -> Result<LowRankId, DeviceError> {
+        self.load_terms(w, parts)
     }
 
     fn vector(&mut self, values: &[f32]) -> Result<VectorId, DeviceError> {
@@ -405,6 +266,22 @@ impl Backend for CudaBackend {
         self.queue.idle_driver()?.wait()
     }
 
+    fn time_kernels(&mut self, is_on: bool) -> Result<bool, DeviceError> {
+        self.queue.set_timing(is_on)?;
+        Ok(true)
+    }
+
+    fn kernel_runs(&mut self) -> Vec<KernelRun> {
+        self.queue.take_runs()
+    }
+
+    fn make_room(&mut self, spec: &Attention, vocab: usize) -> Result<(), DeviceError> {
+        let n_partials = limit::ATTENTION_PARTIALS_MAX * spec.n_heads;
+        self.reserve(|s| &mut s.partial_sums, n_partials * spec.head_dim)?;
+        self.reserve(|s| &mut s.partial_weights, n_partials * 2)?;
+        self.reserve_top(vocab)
+    }
+
     fn embed(&mut self, table: MatrixId, ids: &[u32], out: BufferId) -> Result<(), DeviceError> {
         let matrix = &self.matrices[table.0 as usize];
         let inside = ids.iter().all(|&id| (id as usize) < matrix.rows);
@@ -425,7 +302,9 @@ impl Backend for CudaBackend {
                 Layout::Plain => kernel::EMBED_PRECISE,
             };
             let grid = [(cols / 8).div_ceil(threads(kernel)), ids.len(), 1];
-            self.queue.push(Launch::new(kernel, grid, 0, &params));
+            let n_bytes = part.n_bytes / part.rows as u64 * ids.len() as u64;
+            let cost = Cost { bytes: n_bytes + (4 * ids.len() * cols) as u64, ops: 0 };
+            self.queue.push(Launch::new(kernel, grid, 0, &params), cost);
         }
         Ok(())
     }
@@ -441,8 +320,8 @@ impl Backend for CudaBackend {
         n_rows: usize,
         low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        none_were_made(low_rank);
-        self.product(&Product { x, norm: Some((norm, eps)), w, bias, out, n_rows, mode: Mode::Set })
+        let norm = Some((norm, eps));
+        self.product(&Product { x, norm, w, bias, out, n_rows, mode: Mode::Set }, low_rank)
     }
 
     fn norm_gated(
@@ -456,12 +335,8 @@ impl Backend for CudaBackend {
         n_rows: usize,
         low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        none_were_made(low_rank);
-        let mode = match act {
-            Activation::Silu => Mode::Silu,
-            Activation::GeluTanh => Mode::GeluTanh,
-        };
-        self.product(&Product { x, norm: Some((norm, eps)), w, bias: None, out, n_rows, mode })
+        let (mode, norm) = (Mode::gated(act), Some((norm, eps)));
+        self.product(&Product { x, norm, w, bias: None, out, n_rows, mode }, low_rank)
     }
 
     fn matmul_add(
@@ -473,8 +348,7 @@ impl Backend for CudaBackend {
         n_rows: usize,
         low_rank: &[LowRankRun],
     ) -> Result<(), DeviceError> {
-        none_were_made(low_rank);
-        self.product(&Product { x, norm: None, w, bias, out, n_rows, mode: Mode::Add })
+        self.product(&Product { x, norm: None, w, bias, out, n_rows, mode: Mode::Add }, low_rank)
     }
 
     fn rope_store(
@@ -511,7 +385,9 @@ impl Backend for CudaBackend {
             eps: spec.eps,
         };
         let grid = [n_heads.div_ceil(4), step.n_rows, 1];
-        self.queue.push(Launch::new(kernel::ROPE_STORE, grid, 0, &params));
+        let n_bytes = 8 * n_heads * d;
+        let launch = Launch::new(kernel::ROPE_STORE, grid, 0, &params);
+        self.queue.push(launch, Cost::bytes(step.n_rows * n_bytes));
         Ok(())
     }
 
@@ -547,7 +423,11 @@ impl Backend for CudaBackend {
         };
         if is_precise {
             let grid = [n_q.div_ceil(4), step.n_rows, 1];
-            self.queue.push(Launch::new(kernel::ATTEND_PRECISE, grid, 0, &params));
+            let scores: usize =
+                step.seqs.iter().map(|s| s.n_rows * (s.past + s.n_rows)).sum::<usize>() * n_q;
+            let (bytes, ops) = ((8 * scores * d) as u64, (4 * scores * d) as u64);
+            let launch = Launch::new(kernel::ATTEND_PRECISE, grid, 0, &params);
+            self.queue.push(launch, Cost { bytes, ops });
             return Ok(());
         }
         self.attend_tiles(params, spec, kv, step, &arrays, &is_split)
@@ -571,7 +451,8 @@ impl Backend for CudaBackend {
             pad: 0,
         };
         let grid = [(n_cols / 4).div_ceil(threads(kernel::GATHER)), rows.len(), 1];
-        self.queue.push(Launch::new(kernel::GATHER, grid, 0, &params));
+        let cost = Cost::bytes(8 * rows.len() * n_cols);
+        self.queue.push(Launch::new(kernel::GATHER, grid, 0, &params), cost);
         Ok(())
     }
 
@@ -592,10 +473,24 @@ impl Backend for CudaBackend {
         };
         let logits = self.buffer_at(logits, (row + 1) * n_cols).at(4 * row * n_cols);
         let params = ArgmaxParams { logits, mask, best, n_valid: n_valid as u32, pad: 0 };
-        self.queue.push(Launch::new(kernel::ARGMAX, [1, 1, 1], 8 * 8, &params));
+        let launch = Launch::new(kernel::ARGMAX, [1, 1, 1], 8 * 8, &params);
+        self.queue.push(launch, Cost::bytes(4 * n_valid));
         let mut id = [0];
         self.queue.read(best, bytemuck::cast_slice_mut(&mut id))?;
         Ok((id[0] != u32::MAX).then_some(id[0]))
+    }
+
+    fn top(
+        &mut self,
+        logits: BufferId,
+        n_cols: usize,
+        row: usize,
+        n_valid: usize,
+        mask: Option<&[u32]>,
+        k: usize,
+    ) -> Result<Option<TopRow>, DeviceError> {
+        assert!(n_valid <= n_cols, "more ids are valid than a row has");
+        self.top_row(logits, row * n_cols, n_valid, mask, k).map(Some)
     }
 
     fn copy_blocks(&mut self, kv: KvId, pairs: &[(u32, u32)]) -> Result<(), DeviceError> {

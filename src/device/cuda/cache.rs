@@ -3,7 +3,8 @@
 //! # Place
 //! Part of `device::cuda`.
 //! # Shapes and units
-//! Keys `[L][block][Hk][block_tokens][D]`, then values the same: a head's tokens of a block are contiguous.
+//! Keys `[L][block][Hk][block_tokens][D]`, then values the same: a head's tokens of a block are contiguous. Codes are
+//! followed by their scales, `[block_tokens]`, within each block and head.
 
 use super::driver::{DevicePtr, Driver};
 use super::params::CacheView;
@@ -30,6 +31,8 @@ impl Cache {
         } else {
             d.is_multiple_of(8) && d <= HEADS[HEADS.len() - 1]
         };
+        // Codes are read eight at a time: a block's scales must not leave the next one askew.
+        assert!(shape.dtype != KvType::Q8 || shape.block_tokens.is_multiple_of(2));
         if !supported {
             let known =
                 if is_precise { "multiples of 4 up to 256" } else { "multiples of 8 up to 128" };
@@ -52,7 +55,12 @@ impl Cache {
     /// Bytes of one layer's keys, or values.
     pub(super) fn layer_bytes(&self) -> usize {
         let KvShape { n_blocks, block_tokens, n_kv_heads, head_dim, dtype, .. } = self.shape;
-        n_blocks * block_tokens * n_kv_heads * head_dim * dtype.bytes()
+        n_blocks * block_tokens * n_kv_heads * dtype.head_bytes(head_dim)
+    }
+
+    /// Bytes of one token in one layer: keys and values of all heads.
+    pub(super) fn token_bytes(&self) -> usize {
+        2 * self.layer_bytes() / (self.shape.n_blocks * self.shape.block_tokens).max(1)
     }
 
     pub(super) fn view(&self, layer: usize) -> CacheView {
@@ -68,15 +76,21 @@ impl Cache {
                 KvType::BF16 => 0,
                 KvType::F16 => 1,
                 KvType::F32 => 2,
+                KvType::Q8 => 3,
             },
         }
     }
 
-    /// Index of the head size on its axis, and the padded size.
-    pub(super) fn head_axis(&self) -> (usize, usize) {
+    /// The instance of a kernel with the axes `number` and `head`, and the size that heads are padded to.
+    pub(super) fn instance(&self) -> (usize, usize) {
         let found = HEADS.iter().position(|&h| self.shape.head_dim <= h);
         let i = found.expect("larger heads were refused");
-        (i, HEADS[i])
+        let number = match self.shape.dtype {
+            KvType::BF16 | KvType::F32 => 0,
+            KvType::F16 => 1,
+            KvType::Q8 => 2,
+        };
+        (number * HEADS.len() + i, HEADS[i])
     }
 }
 

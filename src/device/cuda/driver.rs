@@ -72,6 +72,13 @@ impl Launch {
     }
 }
 
+/// When a launch ran, in microseconds since the first one of its list began.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::device) struct Span {
+    pub(in crate::device) start_us: f64,
+    pub(in crate::device) us: f64,
+}
+
 /// A machine that runs kernels.
 pub(in crate::device) trait Driver: Send {
     /// `cuda` or `emu`.
@@ -94,6 +101,8 @@ pub(in crate::device) trait Driver: Send {
     fn wait(&mut self) -> Result<(), DeviceError>;
 
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError>;
+    /// Run launches one by one and wait for them: when each began and how long it took.
+    fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError>;
     /// Keep launches for [`Driver::replay`], without running them.
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError>;
     fn replay(&mut self, graph: GraphId) -> Result<(), DeviceError>;

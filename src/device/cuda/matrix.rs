@@ -3,14 +3,12 @@
 //! # Place
 //! Part of `device::cuda`. Packs on all cores, a few megabytes at a time, and uploads what is packed.
 
-use half::bf16;
-
 use super::driver::Driver;
 use super::kernel::WeightAxis;
+use super::low_rank::TermTable;
 use super::pack::{self, Panel, TILE_COLS, TILE_ROWS};
 use super::params::WeightView;
 use crate::base::DType;
-use crate::device::cpu::quant;
 use crate::device::{DeviceError, MatrixSource, Stacking};
 
 /// Bytes that are packed before they are uploaded.
@@ -34,15 +32,20 @@ pub(super) struct Part {
     /// Row of the matrix that is row 0 here.
     pub(super) first_row: usize,
     pub(super) rows: usize,
+    pub(super) n_bytes: u64,
 }
 
-/// A weight matrix.
+/// A weight matrix. A gated pair is one part whose tiles hold rows of both, or two where a file keeps them in two types.
 #[derive(Debug)]
 pub(super) struct Matrix {
     pub(super) parts: Vec<Part>,
     pub(super) rows: usize,
     pub(super) cols: usize,
     pub(super) gated: bool,
+    /// Rows of each of the sources.
+    pub(super) source_rows: Vec<usize>,
+    /// Its sets of low-rank terms.
+    pub(super) terms: TermTable,
 }
 
 impl Matrix {
@@ -86,8 +89,8 @@ pub(super) fn load(
     sources.iter().try_for_each(|source| check(driver.name(), source))?;
     let gated = stacking == Stacking::GatedPair;
     let mut parts = Vec::new();
-    if gated {
-        parts.push(load_pair(driver, sources)?);
+    if gated && sources.iter().all(|s| s.dtype == sources[0].dtype) {
+        parts.push(load_part(driver, sources, 0)?);
     } else {
         let mut first_row = 0;
         for source in sources {
@@ -95,7 +98,8 @@ pub(super) fn load(
             first_row += source.rows;
         }
     }
-    Ok(Matrix { parts, rows, cols, gated })
+    let source_rows = sources.iter().map(|s| s.rows).collect();
+    Ok(Matrix { parts, rows, cols, gated, source_rows, terms: TermTable::default() })
 }
 
 fn check(device: &'static str, source: &MatrixSource<'_>) -> Result<(), DeviceError> {
@@ -118,31 +122,6 @@ fn check(device: &'static str, source: &MatrixSource<'_>) -> Result<(), DeviceEr
     Ok(())
 }
 
-/// A gate and an up matrix. Should a file keep them in two types, both become bf16: tiles are shared.
-fn load_pair(driver: &mut dyn Driver, sources: &[MatrixSource<'_>]) -> Result<Part, DeviceError> {
-    if sources[0].dtype == sources[1].dtype {
-        return load_part(driver, sources, 0);
-    }
-    let rounded: Vec<Vec<u8>> = sources.iter().map(to_bf16).collect();
-    let pair: Vec<MatrixSource<'_>> = sources
-        .iter()
-        .zip(&rounded)
-        .map(|(source, data)| MatrixSource { dtype: DType::BF16, data, ..*source })
-        .collect();
-    load_part(driver, &pair, 0)
-}
-
-fn to_bf16(source: &MatrixSource<'_>) -> Vec<u8> {
-    let mut row = vec![0.0; source.cols];
-    let n_bytes = source.data.len() / source.rows;
-    let mut out = Vec::with_capacity(source.rows * source.cols * 2);
-    for bytes in source.data.chunks(n_bytes) {
-        quant::dequantise_row(source.dtype, bytes, &mut row);
-        out.extend(row.iter().flat_map(|&v| bf16::from_f32(v).to_le_bytes()));
-    }
-    out
-}
-
 fn load_part(
     driver: &mut dyn Driver,
     sources: &[MatrixSource<'_>],
@@ -154,15 +133,18 @@ fn load_part(
         rows: sources.iter().map(|s| s.rows).sum(),
         cols: sources[0].cols,
     };
-    let (layout, mut view) = match WeightAxis::of(rows.dtype) {
+    let (layout, (mut view, n_bytes)) = match WeightAxis::of(rows.dtype) {
         Some(format) => (Layout::Tiles(format), load_tiles(driver, &rows, format)?),
         None => (Layout::Plain, load_plain(driver, &rows)?),
     };
     view.n_rows = rows.rows as u32;
-    Ok(Part { layout, view, first_row, rows: rows.rows })
+    Ok(Part { layout, view, first_row, rows: rows.rows, n_bytes: n_bytes as u64 })
 }
 
-fn load_plain(driver: &mut dyn Driver, rows: &Rows<'_>) -> Result<WeightView, DeviceError> {
+fn load_plain(
+    driver: &mut dyn Driver,
+    rows: &Rows<'_>,
+) -> Result<(WeightView, usize), DeviceError> {
     let n_bytes = rows.sources.iter().map(|s| s.data.len()).sum();
     let codes = driver.allocate(n_bytes, "a weight matrix")?;
     let mut at = 0;
@@ -170,20 +152,22 @@ fn load_plain(driver: &mut dyn Driver, rows: &Rows<'_>) -> Result<WeightView, De
         driver.upload(codes.at(at), source.data)?;
         at += source.data.len();
     }
-    Ok(WeightView { codes, scales: codes, supers: codes, n_k_tiles: 0, n_rows: 0 })
+    let view = WeightView { codes, scales: codes, supers: codes, n_k_tiles: 0, n_rows: 0 };
+    Ok((view, n_bytes))
 }
 
 fn load_tiles(
     driver: &mut dyn Driver,
     rows: &Rows<'_>,
     format: WeightAxis,
-) -> Result<WeightView, DeviceError> {
+) -> Result<(WeightView, usize), DeviceError> {
     let n_panels = rows.rows.div_ceil(TILE_ROWS);
     let bytes = pack::panel_bytes(format, rows.cols);
     let aligned = |n: usize| n.next_multiple_of(256);
     let scales_at = aligned(n_panels * bytes.codes);
     let supers_at = scales_at + aligned(n_panels * bytes.scales);
-    let codes = driver.allocate(supers_at + n_panels * bytes.supers, "a weight matrix")?;
+    let n_bytes = supers_at + n_panels * bytes.supers;
+    let codes = driver.allocate(n_bytes, "a weight matrix")?;
     let panel = bytes.codes + bytes.scales + bytes.supers;
     let per_chunk = (CHUNK_BYTES / panel).clamp(1, n_panels);
     let mut room = vec![0; per_chunk * panel];
@@ -197,13 +181,14 @@ fn load_tiles(
         driver.upload(codes.at(scales_at + first * bytes.scales), &s[..n * bytes.scales])?;
         driver.upload(codes.at(supers_at + first * bytes.supers), &u[..n * bytes.supers])?;
     }
-    Ok(WeightView {
+    let view = WeightView {
         codes,
         scales: codes.at(scales_at),
         supers: codes.at(supers_at),
         n_k_tiles: rows.cols.div_ceil(TILE_COLS) as u32,
         n_rows: 0,
-    })
+    };
+    Ok((view, n_bytes))
 }
 
 /// Pack panels `first .. first + n` into the start of the three arrays.

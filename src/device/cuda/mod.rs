@@ -11,21 +11,25 @@
 mod attend;
 mod backend;
 mod cache;
+mod choose;
 mod compile;
 mod driver;
 mod kernel;
+mod low_rank;
 mod matrix;
 mod nvidia;
+mod nvtx;
 mod pack;
 mod params;
 mod probe;
+mod product;
 mod queue;
 mod staging;
 
 use crate::device::DeviceError;
 pub use backend::CudaBackend;
 #[cfg(feature = "emu")]
-pub(super) use driver::{DevicePtr, Driver, GraphId, Launch};
+pub(super) use driver::{DevicePtr, Driver, GraphId, Launch, Span};
 pub use probe::{Gpu, gpus, has_driver};
 use std::path::Path;
 

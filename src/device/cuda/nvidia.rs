@@ -14,8 +14,9 @@ use cudarc::driver::{result, sys};
 use result::DriverError;
 
 use super::compile;
-use super::driver::{DevicePtr, Driver, GraphId, Launch};
+use super::driver::{DevicePtr, Driver, GraphId, Launch, Span};
 use super::kernel::KERNELS;
+use super::nvtx::Nvtx;
 use super::probe::{self, Gpu, name_of, unavailable};
 use crate::device::{DeviceError, DeviceMemory};
 
@@ -29,6 +30,18 @@ struct Pinned {
     next: usize,
 }
 
+/// Events of one list of launches.
+struct Events(Vec<sys::CUevent>);
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        for &event in &self.0 {
+            // SAFETY: made by the list's owner and destroyed once.
+            let _ = unsafe { result::event::destroy(event) };
+        }
+    }
+}
+
 /// One GPU.
 pub(super) struct NvidiaDriver {
     gpu: Gpu,
@@ -40,6 +53,7 @@ pub(super) struct NvidiaDriver {
     graphs: Vec<Option<sys::CUgraphExec>>,
     pinned: Option<Pinned>,
     how: String,
+    nvtx: Nvtx,
 }
 
 // SAFETY: handles of the driver may be used from any thread whose current context is theirs, which `bind` sees to.
@@ -73,6 +87,7 @@ impl NvidiaDriver {
             graphs: Vec::new(),
             pinned: None,
             how: String::new(),
+            nvtx: Nvtx::look(),
             gpu,
         };
         driver.bind().map_err(lost)?;
@@ -154,6 +169,29 @@ impl NvidiaDriver {
         // SAFETY: as above.
         unsafe { result::graph::destroy(graph) }?;
         exec
+    }
+
+    /// Run launches with an event before, between and after them.
+    fn between_events(&self, launches: &[Launch]) -> Result<Vec<Span>, DriverError> {
+        let mut events = Events(Vec::with_capacity(launches.len() + 1));
+        for _ in 0..=launches.len() {
+            events.0.push(result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)?);
+        }
+        // SAFETY: the events were just made and live until the end of this function; the stream is this driver's.
+        unsafe {
+            result::event::record(events.0[0], self.stream)?;
+            for (launch, event) in launches.iter().zip(&events.0[1..]) {
+                self.start(launch)?;
+                result::event::record(*event, self.stream)?;
+            }
+        }
+        self.synchronise()?;
+        // SAFETY: as above, and all of them have happened.
+        let ms = |i: usize, j: usize| unsafe { result::event::elapsed(events.0[i], events.0[j]) };
+        let span = |i| {
+            Ok(Span { start_us: f64::from(ms(0, i)?) * 1e3, us: f64::from(ms(i, i + 1)?) * 1e3 })
+        };
+        (0..launches.len()).map(span).collect()
     }
 
     /// Copy a large array through pinned memory, half by half.
@@ -275,6 +313,7 @@ impl Driver for NvidiaDriver {
 
     fn download(&mut self, from: DevicePtr, out: &mut [u8]) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(c"tether wait and read");
         if !out.is_empty() {
             // SAFETY: memory of the backend; `out` is not touched before the wait below.
             unsafe { result::memcpy_dtoh_async(out, from.0, self.stream) }.map_err(lost)?;
@@ -288,14 +327,21 @@ impl Driver for NvidiaDriver {
 
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(launch.kernel.kernel().entry);
         self.start(launch).map_err(|e| DeviceError::Lost {
             device: "cuda",
             problem: format!("{} in {}", name_of(&e), launch.kernel.kernel().name),
         })
     }
 
+    fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError> {
+        self.bind().map_err(lost)?;
+        self.between_events(launches).map_err(lost)
+    }
+
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(c"tether record");
         let exec = self.capture(launches).map_err(lost)?;
         let free = self.graphs.iter().position(Option::is_none);
         let i = free.unwrap_or_else(|| {
@@ -308,6 +354,7 @@ impl Driver for NvidiaDriver {
 
     fn replay(&mut self, graph: GraphId) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
+        let _range = self.nvtx.range(c"tether replay");
         let exec = self.graphs[graph.0 as usize].expect("a graph that is kept");
         // SAFETY: the graph's memory is the backend's, as for single launches.
         unsafe { result::graph::launch(exec, self.stream) }.map_err(lost)

@@ -37,6 +37,18 @@ params! {
         xs: DevicePtr, factors: DevicePtr, w: WeightView, bias: DevicePtr, out: DevicePtr,
         n_rows: u32, n_cols: u32, out_stride: u32, out_first: u32, mode: u32, pad: u32,
     }
+    /// Low-rank terms of one part of a matrix.
+    LowRankPart { b: DevicePtr, first_row: u32, n_rows: u32, rank: u32, first_rank: u32, }
+    LowRankView { a: DevicePtr, parts: DevicePtr, n_ranks: u32, n_parts: u32, }
+    ShrinkParams {
+        x: DevicePtr, norm: DevicePtr, views: DevicePtr, sets: DevicePtr, h: DevicePtr,
+        n_rows: u32, n_cols: u32, h_stride: u32, eps: f32,
+    }
+    ExpandParams {
+        views: DevicePtr, sets: DevicePtr, h: DevicePtr, out: DevicePtr,
+        n_rows: u32, h_stride: u32, n_outputs: u32, out_stride: u32,
+    }
+    ActivateParams { pairs: DevicePtr, out: DevicePtr, n_cols: u32, mode: u32, }
     /// One layer's keys and values.
     CacheView {
         keys: DevicePtr, values: DevicePtr, n_kv_heads: u32, head_dim: u32, block_tokens: u32, kind: u32,
@@ -64,6 +76,10 @@ params! {
     }
     GatherParams { x: DevicePtr, rows: DevicePtr, out: DevicePtr, n_cols: u32, pad: u32, }
     ArgmaxParams { logits: DevicePtr, mask: DevicePtr, best: DevicePtr, n_valid: u32, pad: u32, }
+    TopParams {
+        logits: DevicePtr, mask: DevicePtr, parts: DevicePtr, out: DevicePtr,
+        n_valid: u32, k: u32, n_parts: u32, pad: u32,
+    }
     MoveSlotsParams { cache: CacheView, pairs: DevicePtr, layer_bytes: u64, }
 }
 

@@ -15,7 +15,7 @@ pub(super) const CAPABILITY_MIN: (i32, i32) = (8, 0);
 pub(super) const DRIVER_VERSION_MIN: i32 = 13_000;
 
 /// Every function that this folder calls. An old driver, or a stub for linking, may lack the newer ones.
-const SYMBOLS: [&str; 33] = [
+const SYMBOLS: [&str; 37] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -35,6 +35,10 @@ const SYMBOLS: [&str; 33] = [
     "cuMemsetD8Async",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventElapsedTime_v2",
+    "cuEventRecord",
     "cuStreamCreate",
     "cuStreamSynchronize",
     "cuStreamDestroy_v2",

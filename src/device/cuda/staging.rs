@@ -23,6 +23,12 @@ pub(super) enum Section {
     WindowRowItems,
     Blocks,
     Tree,
+    /// Which low-rank terms the rows have; products whose matrices count their sets differently, and those of the last
+    /// layer's rows, differ.
+    Terms0,
+    Terms1,
+    Terms2,
+    Terms3,
     SlotPairs,
     Mask,
 }
@@ -43,6 +49,10 @@ const FIRST_BYTES: [usize; N_SECTIONS] = [
     8 << 10,
     16 << 10,
     8 << 10,
+    2 << 10,
+    2 << 10,
+    2 << 10,
+    2 << 10,
     8 << 10,
     24 << 10,
 ];
@@ -84,6 +94,18 @@ impl Staging {
 
     pub(super) fn n_bytes(&self) -> usize {
         self.host.len()
+    }
+
+    /// Whether an array was put since the last upload.
+    pub(super) fn is_dirty(&self, section: Section) -> bool {
+        self.dirty[section as usize] > 0
+    }
+
+    /// Whether an array begins with `bytes`.
+    pub(super) fn holds(&self, section: Section, bytes: &[u8]) -> bool {
+        let i = section as usize;
+        let start: usize = self.sizes[..i].iter().sum();
+        bytes.len() <= self.sizes[i] && &self.host[start..start + bytes.len()] == bytes
     }
 
     /// Replace an array's contents.

@@ -6,9 +6,10 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use super::sys::{self, EmuBuffer};
-use crate::device::cuda::{DevicePtr, Driver, GraphId, Launch};
+use crate::device::cuda::{DevicePtr, Driver, GraphId, Launch, Span};
 use crate::device::{DeviceError, DeviceMemory};
 
 /// In which order a block's warps and a warp's lanes run. A kernel without a missing barrier does not notice.
@@ -175,6 +176,18 @@ impl Driver for EmuDriver {
             )
         };
         done.map_err(|problem| DeviceError::Lost { device: "emu", problem })
+    }
+
+    fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError> {
+        let first = Instant::now();
+        let us = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
+        let mut spans = Vec::with_capacity(launches.len());
+        for launch in launches {
+            let start_us = us(first);
+            self.launch(launch)?;
+            spans.push(Span { start_us, us: us(first) - start_us });
+        }
+        Ok(spans)
     }
 
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError> {

@@ -9,10 +9,12 @@
 //! # Sources
 //! The GGUF specification and ggml's block definitions and `dequantize_row_*` (read as facts).
 
+mod head;
 mod quantise;
 mod random;
 mod unpack;
 
+pub(in crate::device) use head::quantise_head;
 pub use quantise::quantise;
 pub use random::{RandomBits, random_weights};
 pub(in crate::device) use unpack::scale_min_k;

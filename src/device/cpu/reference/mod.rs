@@ -47,11 +47,21 @@ impl KvStore {
         (layer * self.n_slots() + slot) * self.shape.n_kv_heads * self.shape.head_dim
     }
 
-    fn round(&self, x: f32) -> f32 {
-        match self.shape.dtype {
-            KvType::F32 => x,
-            KvType::F16 => f16::from_f32(x).to_f32(),
-            KvType::BF16 => bf16::from_f32(x).to_f32(),
+    /// Put a token's heads into one of the arrays, as the store's type keeps them.
+    fn put(to: &mut [f32], from: &[f32], shape: &KvShape) {
+        to.copy_from_slice(from);
+        match shape.dtype {
+            KvType::F32 => {}
+            KvType::F16 => to.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32()),
+            KvType::BF16 => to.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
+            KvType::Q8 => {
+                let mut codes = vec![0; shape.head_dim];
+                for head in to.chunks_mut(shape.head_dim) {
+                    let scale = quant::quantise_head(head, &mut codes);
+                    let values = codes.iter().map(|&code| f32::from(code) * scale);
+                    head.iter_mut().zip(values).for_each(|(x, value)| *x = value);
+                }
+            }
         }
     }
 
@@ -285,10 +295,8 @@ impl Backend for ReferenceBackend {
             }
             let (keys, values) = row[n_q * d..].split_at(spec.n_kv_heads * d);
             let at = store.at(layer, step.slots[t] as usize);
-            for i in 0..keys.len() {
-                store.keys[at + i] = store.round(keys[i]);
-                store.values[at + i] = store.round(values[i]);
-            }
+            KvStore::put(&mut store.keys[at..at + keys.len()], keys, &store.shape);
+            KvStore::put(&mut store.values[at..at + values.len()], values, &store.shape);
         }
         Ok(())
     }

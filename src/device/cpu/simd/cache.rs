@@ -5,14 +5,19 @@
 //! # Shapes and units
 //! Per layer, block and key-value head: keys `[D, block_tokens↑16]`, so that lanes are tokens when scores are
 //! computed, then values `[block_tokens, D↑16]`, so that lanes are dimensions when they are summed (`↑16`:
-//! rounded up to whole vectors; the padding stays zero).
+//! rounded up to whole vectors; the padding stays zero), then for codes the f32 scales of the keys and of the
+//! values, `[block_tokens↑16]` each.
 #![allow(unsafe_code)] // rows are written through raw pointers
 
 use half::bf16;
 
 use super::lanes::{LANES, Lanes};
 use super::memory::{Block, Pages};
+use crate::device::cpu::quant;
 use crate::device::{DeviceError, KvShape, KvType};
+
+/// Larger heads are quantised in memory of their own.
+const HEAD_CODES: usize = 256;
 
 /// One store.
 pub(super) struct Cache {
@@ -44,7 +49,9 @@ impl Cache {
     fn head_bytes_of(shape: &KvShape) -> usize {
         let keys = shape.head_dim * shape.block_tokens.next_multiple_of(LANES);
         let values = shape.block_tokens * shape.head_dim.next_multiple_of(LANES);
-        ((keys + values) * shape.dtype.bytes()).next_multiple_of(64)
+        let scales = 2 * shape.block_tokens.next_multiple_of(LANES);
+        let n_scales = if shape.dtype == KvType::Q8 { scales } else { 0 };
+        ((keys + values) * shape.dtype.bytes() + 4 * n_scales).next_multiple_of(64)
     }
 
     fn block_bytes_of(shape: &KvShape) -> usize {
@@ -70,6 +77,13 @@ impl Cache {
         self.keys(layer, block, kv_head).wrapping_add(keys)
     }
 
+    /// Scales of one head's keys in one block, then of its values: codes only.
+    pub(super) fn scales(&self, layer: usize, block: usize, kv_head: usize) -> *mut f32 {
+        let values = self.shape.block_tokens * self.value_stride();
+        // Both arrays of codes are whole vectors of 16 bytes.
+        self.values(layer, block, kv_head).wrapping_add(values).cast()
+    }
+
     /// Store the key and value of one head of the token in `slot`.
     ///
     /// # Safety
@@ -91,6 +105,11 @@ impl Cache {
             if self.shape.dtype == KvType::F32 {
                 put(keys.cast::<f32>().add(offset), key_stride, key);
                 put(values.cast::<f32>().add(value_at), 1, value);
+            } else if self.shape.dtype == KvType::Q8 {
+                let scales = self.scales(layer, block, kv_head).add(offset);
+                scales.write(put_codes(keys.cast::<i8>().add(offset), key_stride, key));
+                let values = values.cast::<i8>().add(value_at);
+                scales.add(key_stride).write(put_codes(values, 1, value));
             } else {
                 let keys = keys.cast::<u16>().add(offset);
                 let values = values.cast::<u16>().add(value_at);
@@ -163,6 +182,17 @@ impl Cache {
                         // SAFETY: one element of a key of each slot.
                         unsafe { std::ptr::copy(from.add(d * stride), to.add(d * stride), size) };
                     }
+                    if self.shape.dtype == KvType::Q8 {
+                        let scales =
+                            |slot: usize| self.scales(layer, slot / n, head).wrapping_add(slot % n);
+                        let (from, to) = (scales(from), scales(to));
+                        let stride = self.key_stride();
+                        // SAFETY: the two scales of each slot.
+                        unsafe {
+                            std::ptr::copy(from, to, 1);
+                            std::ptr::copy(from.add(stride), to.add(stride), 1);
+                        }
+                    }
                     let (from, to) = (values(from), values(to));
                     // SAFETY: the value rows of each slot.
                     unsafe { std::ptr::copy(from, to, self.shape.head_dim * size) };
@@ -170,6 +200,25 @@ impl Cache {
             }
         }
     }
+}
+
+/// Store a head as codes; returns its scale.
+///
+/// # Safety
+/// As [`put`].
+unsafe fn put_codes(to: *mut i8, stride: usize, values: &[f32]) -> f32 {
+    let mut codes = [0; HEAD_CODES];
+    if let Some(codes) = codes.get_mut(..values.len()) {
+        let scale = quant::quantise_head(values, codes);
+        // SAFETY: as the caller says.
+        unsafe { put(to, stride, codes) };
+        return scale;
+    }
+    let mut codes = vec![0; values.len()];
+    let scale = quant::quantise_head(values, &mut codes);
+    // SAFETY: as the caller says.
+    unsafe { put(to, stride, &codes) };
+    scale
 }
 
 /// # Safety

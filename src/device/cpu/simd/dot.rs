@@ -165,6 +165,9 @@ pub(super) struct Single;
 pub(super) struct Half;
 #[derive(Clone, Copy)]
 pub(super) struct Brain;
+/// Codes without their scale.
+#[derive(Clone, Copy)]
+pub(super) struct Eighth;
 
 impl Element for Single {
     const BYTES: usize = 4;
@@ -190,6 +193,15 @@ impl Element for Brain {
     unsafe fn load<S: Lanes>(s: S, p: *const u8) -> S::F {
         // SAFETY: as the trait says.
         unsafe { s.load_bf16(p.cast()) }
+    }
+}
+
+impl Element for Eighth {
+    const BYTES: usize = 1;
+    #[inline(always)]
+    unsafe fn load<S: Lanes>(s: S, p: *const u8) -> S::F {
+        // SAFETY: as the trait says.
+        unsafe { s.load_i8(p.cast()) }
     }
 }
 

@@ -4,6 +4,7 @@
 //! Tests of `kernels/rope_store.cuh` and `kernels/attend_*.cuh`.
 
 use super::*;
+use crate::device::cpu::quant::quantise_head;
 use crate::device::{
     Attention, KvShape, KvType, ReferenceBackend, RopeStore, RopeStyle, SeqRows, StepRows,
 };
@@ -221,11 +222,25 @@ impl Case {
     fn plain(&self) -> Vec<f32> {
         let round = |v: f32| match self.kv_type {
             KvType::F32 => v,
-            KvType::F16 => f16::from_f32(v).to_f32(),
+            KvType::F16 | KvType::Q8 => f16::from_f32(v).to_f32(),
             KvType::BF16 => to_bf16(v),
+        };
+        // Keys and values go through codes first, as they do in the reference.
+        let through_codes = |mut row: Vec<f32>| {
+            for head in row[self.heads.0 * self.d..].chunks_mut(self.d) {
+                let mut codes = vec![0; self.d];
+                let scale = quantise_head(head, &mut codes);
+                head.iter_mut().zip(codes).for_each(|(v, code)| *v = f32::from(code) * scale);
+            }
+            row
         };
         let mut out = Vec::new();
         for ((seq, laid), rows) in self.seqs.iter().zip(self.lay_out()).zip(self.rotated()) {
+            let rows: Vec<f32> = if self.kv_type == KvType::Q8 {
+                rows.chunks(self.width()).flat_map(|r| through_codes(r.to_vec())).collect()
+            } else {
+                rows
+            };
             let rows: Vec<f32> = rows.into_iter().map(round).collect();
             let at =
                 |token: usize, head: usize| &rows[token * self.width() + head * self.d..][..self.d];
@@ -302,11 +317,12 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-const NARROW: [KvType; 2] = [KvType::BF16, KvType::F16];
+const NARROW: [KvType; 3] = [KvType::BF16, KvType::F16, KvType::Q8];
+const ALL: [KvType; 4] = [KvType::BF16, KvType::F16, KvType::Q8, KvType::F32];
 
 #[test]
 fn one_new_row_sees_its_whole_past() {
-    for kv_type in [KvType::BF16, KvType::F16, KvType::F32] {
+    for kv_type in ALL {
         for past in [0, 1, 31, 32, 127, 128, 300] {
             Case::new((4, 2), 16, kv_type, &[seq(past, 1)]).check(&[Order::Ascending]);
         }
@@ -327,7 +343,7 @@ fn heads_of_every_size_are_padded_right() {
 
 #[test]
 fn many_rows_of_several_sequences_are_right_in_every_order() {
-    for kv_type in [KvType::BF16, KvType::F16, KvType::F32] {
+    for kv_type in ALL {
         let seqs = [seq(5, 40), seq(150, 1), seq(0, 3)];
         let mut case = Case::new((4, 2), 16, kv_type, &seqs);
         case.has_norms = true;
@@ -355,7 +371,7 @@ fn windows_and_trees_hide_what_they_should() {
 
 #[test]
 fn a_row_has_the_same_bits_whether_its_text_comes_at_once_or_in_pieces() {
-    for kv_type in [KvType::BF16, KvType::F16, KvType::F32] {
+    for kv_type in ALL {
         for window in [None, Some(30)] {
             let mut case = Case::new((4, 2), 16, kv_type, &[seq(120, 70), seq(3, 2)]);
             case.window = window;
@@ -377,4 +393,18 @@ fn head_sizes_that_no_kernel_knows_are_refused_by_name() {
     };
     let text = backend.kv_store(shape).unwrap_err().to_string();
     assert!(text.contains("192") && text.contains("up to 128") && text.contains("cpu"), "{text}");
+}
+
+#[test]
+fn an_eight_bit_cache_is_off_by_about_a_hundredth() {
+    let exact = Case::new((4, 2), 64, KvType::F32, &[seq(200, 3)]);
+    let want = exact.run(&mut ReferenceBackend::new(), 3);
+    let size = error(&want, &vec![0.0; want.len()]);
+    let off = |kv_type: KvType| {
+        let got = Case { kv_type, ..exact.clone() }.run(&mut emulated(Order::Ascending), 3);
+        error(&got, &want) / size
+    };
+    let (eight, half) = (off(KvType::Q8), off(KvType::F16));
+    assert!(eight < 1.5e-2, "{eight}");
+    assert!(half < 1e-3 && half < eight / 4.0, "{half} with f16");
 }

@@ -6,6 +6,7 @@
 
 mod attention;
 mod fault;
+mod low_rank;
 mod product;
 mod small;
 

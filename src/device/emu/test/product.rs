@@ -4,7 +4,7 @@
 //! Tests of `kernels/matvec.cuh`, `product.cuh`, `prepare.cuh`, `precise.cuh` and `embed.cuh`.
 
 use super::*;
-use crate::device::{Activation, MatrixId, ReferenceBackend, Stacking, VectorId};
+use crate::device::{Activation, LowRankRun, MatrixId, ReferenceBackend, Stacking, VectorId};
 
 const TYPES: [DType; 8] = [
     DType::F32,
@@ -19,26 +19,26 @@ const TYPES: [DType; 8] = [
 
 /// What is done with the product.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Use {
+pub(super) enum Use {
     SetNormed,
     AddBiased,
     Gated(Activation),
 }
 
-struct Case {
-    parts: Vec<Weights>,
-    x: Vec<f32>,
+pub(super) struct Case {
+    pub(super) parts: Vec<Weights>,
+    pub(super) x: Vec<f32>,
     norm: Vec<f32>,
     bias: Vec<f32>,
     out: Vec<f32>,
-    n_rows: usize,
-    how: Use,
+    pub(super) n_rows: usize,
+    pub(super) how: Use,
 }
 
 const EPS: f32 = 1e-5;
 
 impl Case {
-    fn new(parts: Vec<Weights>, n_rows: usize, how: Use, numbers: &mut Numbers) -> Self {
+    pub(super) fn new(parts: Vec<Weights>, n_rows: usize, how: Use, numbers: &mut Numbers) -> Self {
         let (rows, cols) = (parts.iter().map(|p| p.rows).sum(), parts[0].cols);
         Self {
             x: numbers.many(n_rows * cols),
@@ -55,12 +55,12 @@ impl Case {
         self.parts[0].cols
     }
 
-    fn out_cols(&self) -> usize {
+    pub(super) fn out_cols(&self) -> usize {
         let rows: usize = self.parts.iter().map(|p| p.rows).sum();
         if matches!(self.how, Use::Gated(_)) { rows / 2 } else { rows }
     }
 
-    fn load(&self, backend: &mut dyn Backend) -> (MatrixId, VectorId, VectorId) {
+    pub(super) fn load(&self, backend: &mut dyn Backend) -> (MatrixId, VectorId, VectorId) {
         let sources: Vec<_> = self.parts.iter().map(Weights::source).collect();
         let gated = matches!(self.how, Use::Gated(_));
         let stacking = if gated { Stacking::GatedPair } else { Stacking::Rows };
@@ -69,44 +69,53 @@ impl Case {
     }
 
     /// The operation on rows `first .. first + n` of x.
-    fn run_rows(
+    pub(super) fn run_rows(
         &self,
         backend: &mut dyn Backend,
         (w, norm, bias): (MatrixId, VectorId, VectorId),
         first: usize,
         n: usize,
+        low_rank: &[LowRankRun],
     ) -> Vec<f32> {
         let (cols, out_cols) = (self.cols(), self.out_cols());
         let x = write(backend, &self.x[first * cols..(first + n) * cols]);
         let out = write(backend, &self.out[first * out_cols..(first + n) * out_cols]);
         match self.how {
-            Use::SetNormed => backend.norm_matmul(x, norm, EPS, w, None, out, n, &[]).unwrap(),
-            Use::AddBiased => backend.matmul_add(x, w, Some(bias), out, n, &[]).unwrap(),
-            Use::Gated(act) => backend.norm_gated(x, norm, EPS, w, act, out, n, &[]).unwrap(),
+            Use::SetNormed => backend.norm_matmul(x, norm, EPS, w, None, out, n, low_rank).unwrap(),
+            Use::AddBiased => backend.matmul_add(x, w, Some(bias), out, n, low_rank).unwrap(),
+            Use::Gated(act) => backend.norm_gated(x, norm, EPS, w, act, out, n, low_rank).unwrap(),
         }
         read(backend, out, n * out_cols)
     }
 
     fn run(&self, backend: &mut dyn Backend) -> Vec<f32> {
         let loaded = self.load(backend);
-        self.run_rows(backend, loaded, 0, self.n_rows)
+        self.run_rows(backend, loaded, 0, self.n_rows, &[])
     }
 
     /// The same with rows and weights rounded to bf16 and f32 sums, one after the other.
-    fn plain(&self) -> Vec<f32> {
+    /// `add` adds to the sums of a row, given what they were computed from before it was rounded.
+    pub(super) fn plain(&self, add: &dyn Fn(usize, &[f32], &mut [f32])) -> Vec<f32> {
         let (cols, is_precise) = (self.cols(), self.parts.iter().all(|p| p.dtype == DType::F32));
         let round = |v: f32| if is_precise { v } else { to_bf16(v) };
-        let weights: Vec<f32> = self.parts.iter().flat_map(Weights::values).map(round).collect();
+        // f16 weights lose nothing: the kernels take them as the sum of two bf16.
+        let of = |p: &Weights| {
+            let is_whole = p.dtype == DType::F16;
+            p.values().into_iter().map(move |v| if is_whole { v } else { round(v) })
+        };
+        let weights: Vec<f32> = self.parts.iter().flat_map(of).collect();
         let mut out = Vec::new();
         for (t, x) in self.x.chunks(cols).enumerate() {
             let squares: f32 = x.iter().map(|v| v * v).sum();
             let factor = 1.0 / (squares / cols as f32 + EPS).sqrt();
-            let x: Vec<f32> = match self.how {
-                Use::AddBiased => x.iter().map(|&v| round(v)).collect(),
-                _ => x.iter().zip(&self.norm).map(|(&v, n)| round(v * factor * n)).collect(),
+            let whole: Vec<f32> = match self.how {
+                Use::AddBiased => x.to_vec(),
+                _ => x.iter().zip(&self.norm).map(|(&v, n)| v * factor * n).collect(),
             };
-            let y: Vec<f32> =
+            let x: Vec<f32> = whole.iter().map(|&v| round(v)).collect();
+            let mut y: Vec<f32> =
                 weights.chunks(cols).map(|w| w.iter().zip(&x).map(|(w, x)| w * x).sum()).collect();
+            add(t, &whole, &mut y);
             match self.how {
                 Use::SetNormed => out.extend(y),
                 Use::AddBiased => {
@@ -131,7 +140,7 @@ impl Case {
     #[track_caller]
     fn check(&self, orders: &[Order]) {
         let want = self.run(&mut ReferenceBackend::new());
-        let plain = self.plain();
+        let plain = self.plain(&|_, _, _| {});
         let mut first: Option<Vec<f32>> = None;
         for &order in orders {
             let got = self.run(&mut emulated(order));
@@ -203,11 +212,15 @@ fn gates_and_biases_and_stacked_types_are_right() {
                 .map(|(dtype, rows)| Weights::random(dtype, rows, 256, &mut numbers))
                 .into();
         Case::new(stacked, n_rows, Use::AddBiased, &mut numbers).check(&[Order::Shuffled]);
-        // A gate and an up matrix of two types meet in bf16.
-        let pair: Vec<Weights> = [DType::Q4K, DType::Q6K]
-            .map(|dtype| Weights::random(dtype, 24, 256, &mut numbers))
-            .into();
-        Case::new(pair, n_rows, gelu, &mut numbers).check(&[Order::Shuffled]);
+        // A gate and an up matrix of two types are multiplied one after the other.
+        for types in [[DType::Q4K, DType::Q6K], [DType::F32, DType::F16]] {
+            for act in [Activation::Silu, Activation::GeluTanh] {
+                let pair: Vec<Weights> =
+                    types.map(|dtype| Weights::random(dtype, 24, 256, &mut numbers)).into();
+                let case = Case::new(pair, n_rows, Use::Gated(act), &mut numbers);
+                case.check(&[Order::Shuffled]);
+            }
+        }
     }
 }
 
@@ -220,10 +233,10 @@ fn a_row_has_the_same_bits_alone_and_among_any_number_of_others() {
             let case = Case::new(parts, 70, how, &mut numbers);
             let mut backend = emulated(Order::Ascending);
             let loaded = case.load(&mut backend);
-            let all = case.run_rows(&mut backend, loaded, 0, 70);
+            let all = case.run_rows(&mut backend, loaded, 0, 70, &[]);
             let width = case.out_cols();
             for (first, n) in [(0, 1), (33, 8), (60, 10), (2, 16), (5, 17), (69, 1)] {
-                let some = case.run_rows(&mut backend, loaded, first, n);
+                let some = case.run_rows(&mut backend, loaded, first, n, &[]);
                 assert!(
                     some == all[first * width..(first + n) * width],
                     "{dtype} {how:?} {first} {n}"

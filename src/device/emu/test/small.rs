@@ -6,6 +6,7 @@
 use super::*;
 use crate::device::{
     KvId, KvShape, KvType, ReferenceBackend, RopeStore, RopeStyle, SeqRows, Stacking, StepRows,
+    TopRow,
 };
 
 #[test]
@@ -49,6 +50,61 @@ fn argmax_obeys_mask_ties_tail_and_nan_as_the_reference_does() {
                         .collect();
                     assert_eq!(best[0], best[1], "row {row}, {n_valid} ids");
                 }
+            }
+        }
+    }
+}
+
+/// The likeliest ids and the sums of a row, in f64 on the host.
+fn top_of(values: &[f32], mask: Option<&[u32]>, k: usize) -> TopRow {
+    let allows = |id: usize| mask.is_none_or(|m| m[id / 32] >> (id % 32) & 1 == 1);
+    let mut order: Vec<usize> = (0..values.len()).filter(|&i| !values[i].is_nan()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]).then(a.cmp(&b)));
+    let sum = |ids: &mut dyn Iterator<Item = usize>| {
+        ids.map(|i| f64::from(values[i]).exp()).sum::<f64>().ln()
+    };
+    let entry = |&i: &usize| (i as u32, values[i]);
+    TopRow {
+        best: order.iter().find(|&&i| allows(i)).map(entry),
+        likeliest: order.iter().take(k).map(entry).collect(),
+        log_sum: sum(&mut order.iter().copied()),
+        log_sum_allowed: sum(&mut order.iter().copied().filter(|&i| allows(i))),
+    }
+}
+
+#[test]
+fn the_likeliest_ids_are_those_of_the_host_with_ties_masks_nan_and_short_rows() {
+    let mut numbers = Numbers::new(24);
+    let n = 5000;
+    // Rounded, so that there are ties within parts and between them.
+    let mut logits: Vec<f32> =
+        numbers.many(2 * n).iter().map(|v| (v * 40.0).round() / 4.0).collect();
+    logits[17] = f32::NAN;
+    logits[n + 3] = f32::NEG_INFINITY;
+    let words = n.div_ceil(32);
+    let odd = vec![0xaaaa_aaaa; words];
+    let mut one = vec![0; words];
+    one[4090 / 32] |= 1 << (4090 % 32);
+    let masks: [Option<&[u32]>; 4] = [None, Some(&odd), Some(&one), Some(&vec![0; words])];
+    for order in Order::ALL {
+        let mut backend = emulated(order);
+        let id = write(&mut backend, &logits);
+        for (row, n_valid, k) in [(0, 5000, 7), (1, 4099, 20), (1, 2048, 1), (0, 3, 5)] {
+            for mask in masks {
+                let want = top_of(&logits[row * n..][..n_valid], mask, k);
+                let got = backend.top(id, n, row, n_valid, mask, k).unwrap().unwrap();
+                assert_eq!(
+                    (got.best, &got.likeliest),
+                    (want.best, &want.likeliest),
+                    "{n_valid} {k}"
+                );
+                for (a, b) in
+                    [(got.log_sum, want.log_sum), (got.log_sum_allowed, want.log_sum_allowed)]
+                {
+                    assert!(a == b || (a - b).abs() < 1e-5, "{a} and {b}");
+                }
+                let best = backend.argmax(id, n, row, n_valid, mask).unwrap();
+                assert_eq!(best, got.best.map(|(id, _)| id));
             }
         }
     }
@@ -107,7 +163,7 @@ fn values(backend: &mut dyn Backend, kv: KvId) -> Vec<f32> {
 
 #[test]
 fn moved_and_copied_tokens_are_what_the_reference_moves() {
-    for dtype in [KvType::BF16, KvType::F16, KvType::F32] {
+    for dtype in [KvType::BF16, KvType::F16, KvType::F32, KvType::Q8] {
         let mut results = Vec::new();
         for backend in
             [&mut ReferenceBackend::new() as &mut dyn Backend, &mut emulated(Order::Shuffled)]

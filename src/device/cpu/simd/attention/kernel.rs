@@ -217,6 +217,33 @@ impl Kernel for Softmax<'_> {
     }
 }
 
+/// Multiply the columns of a chunk's scores with the scales of its keys.
+pub(super) struct Scale {
+    /// `[n_rows, CHUNK]`
+    pub(super) scores: *mut f32,
+    pub(super) n_rows: usize,
+    pub(super) n_vectors: usize,
+    /// `[n_vectors, 16]`
+    pub(super) by: *const f32,
+}
+
+impl Kernel for Scale {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        for r in 0..self.n_rows {
+            for v in 0..self.n_vectors {
+                // SAFETY: the maker of the kernel vouches for its pointers.
+                unsafe {
+                    let at = self.scores.add(r * CHUNK + v * LANES);
+                    s.store(at, s.mul(s.load(at), s.load(self.by.add(v * LANES))));
+                }
+            }
+        }
+    }
+}
+
 /// Weighted sums over some keys: `values · 1/total` is their attention.
 #[derive(Clone, Copy)]
 pub(super) struct Sums {

@@ -6,9 +6,9 @@
 
 use std::marker::PhantomData;
 
-use super::super::dot::{Brain, Element, Half, Single};
+use super::super::dot::{Brain, Eighth, Element, Half, Single};
 use super::super::lanes::{Isa, LANES, dispatch};
-use super::kernel::{CHUNK, Multiply, Softmax, Sums, Total, Widen};
+use super::kernel::{CHUNK, Multiply, Scale, Softmax, Sums, Total, Widen};
 use super::{Item, Job, Own, SPLIT_CHUNKS, TILE_ROWS, WIDEN_ROWS};
 use crate::device::{KvType, SeqRows};
 
@@ -17,6 +17,8 @@ use crate::device::{KvType, SeqRows};
 struct Place {
     keys: *const u8,
     values: *const u8,
+    /// Scales of the keys and of the values, where they are codes.
+    scales: Option<(*const f32, *const f32)>,
     /// Vectors of keys.
     n_lanes: usize,
 }
@@ -28,6 +30,7 @@ impl Job<'_> {
             KvType::F32 => self.part_of::<Single>(item, split, own, sums),
             KvType::F16 => self.part_of::<Half>(item, split, own, sums),
             KvType::BF16 => self.part_of::<Brain>(item, split, own, sums),
+            KvType::Q8 => self.part_of::<Eighth>(item, split, own, sums),
         }
     }
 
@@ -75,7 +78,12 @@ impl Job<'_> {
         let offset = chunk % per_block * CHUNK;
         let keys = self.cache.keys(self.layer, block, kv_head);
         let values = self.cache.values(self.layer, block, kv_head);
+        let scales = (self.cache.shape.dtype == KvType::Q8).then(|| {
+            let keys = self.cache.scales(self.layer, block, kv_head).wrapping_add(offset);
+            (keys.cast_const(), keys.wrapping_add(self.cache.key_stride()).cast_const())
+        });
         Place {
+            scales,
             keys: keys.wrapping_add(offset * E::BYTES),
             values: values.wrapping_add(offset * self.cache.value_stride() * E::BYTES),
             n_lanes: (self.cache.key_stride() - offset).min(CHUNK) / LANES,
@@ -102,11 +110,11 @@ impl Job<'_> {
         if m > WIDEN_ROWS && E::BYTES < 4 {
             let wide = self.widen::<E>(n_keys, here, next, own);
             self.scores::<Single>(m, wide, wide, CHUNK, own);
-            self.soften(visible, own);
+            self.soften(visible, here, own);
             self.weigh::<Single>(m, n_keys, wide, wide, own, sums);
         } else {
             self.scores::<E>(m, here, next, self.cache.key_stride(), own);
-            self.soften(visible, own);
+            self.soften(visible, here, own);
             self.weigh::<E>(m, n_keys, here, next, own, sums);
         }
     }
@@ -139,6 +147,7 @@ impl Job<'_> {
         Place {
             keys: own.keys.cast_const().cast(),
             values: own.values.cast_const().cast(),
+            scales: here.scales,
             n_lanes: here.n_lanes,
         }
     }
@@ -193,10 +202,19 @@ impl Job<'_> {
         }
     }
 
-    fn soften(&self, visible: &[u32], own: &Own) {
+    /// Scores into weights. Codes were multiplied as they are: their scales come in here.
+    fn soften(&self, visible: &[u32], here: Place, own: &Own) {
+        let n_rows = visible.len() * self.group();
+        let scale = |by| Scale { scores: own.scores, n_rows, n_vectors: here.n_lanes, by };
+        if let Some((keys, _)) = here.scales {
+            dispatch(self.isa, scale(keys));
+        }
         let softmax =
             Softmax { scores: own.scores, visible, group: self.group(), running: own.running };
         dispatch(self.isa, softmax);
+        if let Some((_, values)) = here.scales {
+            dispatch(self.isa, scale(values));
+        }
     }
 
     fn weigh<E: Element>(
