@@ -5,14 +5,17 @@
 //!     what the model says at every position of given tokens, on the best device or a given one
 //! measure index FOLDER
 //!     how fast a folder of Python is indexed, on one core
-//! measure adapter MODEL.gguf RANK FIRST_LAYER [REPS]
+//! measure adapter MODEL.gguf RANK FIRST_LAYER [REPS [THREADS]]
 //!     decoding with a made-up adapter on every module from a layer on, beside decoding without one, in turns
 //! ```
 //!
 //! `WINDOWS.json` is what `scripts/peers/llama_cpp_eval.py` writes; the answer has its shape.
 
+#![allow(unsafe_code)] // asks the system for the time that this process had
+
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use std::num::NonZeroUsize;
 use tether::engine::SamplingParams;
 use tether::format::{GgufFile, Tensors};
 use tether::repo::{Project, ProjectConfig};
@@ -34,8 +37,11 @@ fn main() -> Result<()> {
         ["score", model, windows] => score(model, windows, DeviceChoice::Auto)?,
         ["score", model, windows, device] => score(model, windows, device_named(device)?)?,
         ["index", folder] => index(folder)?,
-        ["adapter", model, rank, first] => adapter(model, rank, first, ADAPTER_REPS)?,
-        ["adapter", model, rank, first, reps] => adapter(model, rank, first, reps.parse()?)?,
+        ["adapter", model, rank, first] => adapter(model, rank, first, ADAPTER_REPS, None)?,
+        ["adapter", model, rank, first, reps] => adapter(model, rank, first, reps.parse()?, None)?,
+        ["adapter", model, rank, first, reps, threads] => {
+            adapter(model, rank, first, reps.parse()?, Some(threads.parse()?))?
+        }
         _ => {
             bail!("usage: measure score MODEL.gguf WINDOWS.json [DEVICE] | measure index FOLDER")
         }
@@ -122,8 +128,26 @@ fn made_up(folder: &std::path::Path, model: &str, rank: usize, first: usize) -> 
     Ok(())
 }
 
+/// Time of this process on all processors, which other programs hardly change.
+fn processor_ms() -> f64 {
+    // SAFETY: `getrusage` fills the value it is given.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let ms = |t: libc::timeval| t.tv_sec as f64 * 1e3 + t.tv_usec as f64 / 1e3;
+    ms(usage.ru_utime) + ms(usage.ru_stime)
+}
+
 /// Milliseconds a token, without and with the adapter, in turns.
-fn adapter(model_path: &str, rank: &str, first: &str, reps: usize) -> Result<Value> {
+fn adapter(
+    model_path: &str,
+    rank: &str,
+    first: &str,
+    reps: usize,
+    threads: Option<NonZeroUsize>,
+) -> Result<Value> {
     let folder = tempfile::tempdir()?;
     let (rank, first) = (rank.parse()?, first.parse()?);
     made_up(folder.path(), model_path, rank, first)?;
@@ -132,6 +156,7 @@ fn adapter(model_path: &str, rank: &str, first: &str, reps: usize) -> Result<Val
     let config = LoadConfig {
         device: DeviceChoice::Cpu,
         kv_tokens: Some(KV_TOKENS),
+        threads,
         ..LoadConfig::single()
     };
     let files = ModelFiles::Gguf(model_path.into());
@@ -143,15 +168,18 @@ fn adapter(model_path: &str, rank: &str, first: &str, reps: usize) -> Result<Val
         ignore_eos: true,
         ..SamplingParams::greedy()
     };
-    let mut ms = [Vec::new(), Vec::new()];
+    let (mut ms, mut processor) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     // The first turn of each warms up.
     for rep in 0..=reps {
         for with in [false, true] {
             model.use_adapter(with.then_some(id));
+            let before = processor_ms();
             let output = model.generate(&prompt, params.clone(), &mut |_| {})?;
+            let spent = processor_ms() - before;
             let rate = output.timings.decode_tokens_per_s.context("many tokens were written")?;
             if rep > 0 {
                 ms[usize::from(with)].push(1e3 / rate);
+                processor[usize::from(with)].push(spent / TURN_TOKENS as f64);
             }
         }
     }
@@ -160,7 +188,10 @@ fn adapter(model_path: &str, rank: &str, first: &str, reps: usize) -> Result<Val
         sorted.sort_by(f64::total_cmp);
         sorted[sorted.len() / 2]
     };
-    let ratios: Vec<f64> = ms[0].iter().zip(&ms[1]).map(|(base, with)| with / base).collect();
+    let ratio = |ms: &[Vec<f64>; 2]| {
+        let ratios: Vec<f64> = ms[0].iter().zip(&ms[1]).map(|(base, with)| with / base).collect();
+        median(&ratios)
+    };
     Ok(json!({
         "device": model.engine().backend().description(),
         "model": model.fingerprint().to_string(),
@@ -171,7 +202,10 @@ fn adapter(model_path: &str, rank: &str, first: &str, reps: usize) -> Result<Val
         "ms_per_token_with": ms[1],
         "median_without": median(&ms[0]),
         "median_with": median(&ms[1]),
-        "median_ratio_of_pairs": median(&ratios),
+        "median_ratio_of_pairs": ratio(&ms),
+        "processor_ms_per_token_without": processor[0],
+        "processor_ms_per_token_with": processor[1],
+        "processor_median_ratio_of_pairs": ratio(&processor),
     }))
 }
 
