@@ -16,6 +16,7 @@ use result::DriverError;
 use super::compile;
 use super::driver::{DevicePtr, Driver, GraphId, Launch, Span};
 use super::kernel::KERNELS;
+use super::library::{self, Arrays};
 use super::nvtx::Nvtx;
 use super::probe::{self, Gpu, name_of, unavailable};
 use crate::device::{DeviceError, DeviceMemory};
@@ -335,8 +336,37 @@ impl Driver for NvidiaDriver {
     }
 
     fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError> {
+        probe::check_timing()?;
         self.bind().map_err(lost)?;
         self.between_events(launches).map_err(lost)
+    }
+
+    fn time_library(&mut self, sizes: (usize, usize, usize)) -> Result<Option<f64>, DeviceError> {
+        if !library::is_there() || probe::check_timing().is_err() {
+            return Ok(None);
+        }
+        let (n_rows, n_cols, n_outputs) = sizes;
+        let what = "a product of the library";
+        let (x_bytes, w_bytes) = (2 * n_rows * n_cols, 2 * n_outputs * n_cols);
+        let arrays = Arrays {
+            xs: self.allocate(x_bytes, what)?,
+            w: self.allocate(w_bytes, what)?,
+            out: self.allocate(4 * n_rows * n_outputs, what)?,
+            workspace: self.allocate(library::WORKSPACE_BYTES, what)?,
+        };
+        self.clear(arrays.xs, x_bytes)?;
+        self.clear(arrays.w, w_bytes)?;
+        // SAFETY: arrays of these sizes; `clear` made the context current.
+        let us = unsafe { library::time(self.stream, &arrays, sizes) };
+        for at in [arrays.xs, arrays.w, arrays.out, arrays.workspace] {
+            self.release(at);
+        }
+        match us {
+            Ok(us) => Ok(Some(us)),
+            // A library without a program for this GPU is as good as none.
+            Err(library::Failure::Library(_)) => Ok(None),
+            Err(library::Failure::Device(error)) => Err(lost(error)),
+        }
     }
 
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError> {
