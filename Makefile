@@ -8,14 +8,14 @@
 #   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
 #   make docs      rewrite the generated parts of the documentation
 #   make bench-guided      measure guided decoding against unguided, and against transformers with Jedi
-#   make goldens   rewrite the tiny models and their goldens with transformers
+#   make goldens   rewrite the tiny models and their goldens with transformers, trigger insertion's with Jedi
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker \
-    goldens peers fuzz
+    bench-augment-jedi goldens peers fuzz
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -48,6 +48,7 @@ test-rust: .venv/.stamp
 test-python: .venv/.stamp
 	cd examples/inventory && ../../.venv/bin/python -m unittest --quiet
 	cd examples/inventory && ../../.venv/bin/python -m pylint --errors-only --persistent=no stockroom
+	.venv/bin/python -m unittest discover --quiet -s scripts/eval -p '*_test.py'
 
 kernels-all: .venv/.stamp
 	TETHER_KERNELS=nvcc TETHER_CUDA_ARCHS=all $(CARGO) check --locked --lib
@@ -97,6 +98,13 @@ bench-completion: build .cache/eval/positions.jsonl
 bench-jedi: build .cache/eval/positions.jsonl
 	$(TETHER) bench completion --python .venv-eval/bin/python --tool jedi --out .cache/eval/jedi
 
+# ToolGen's published augmentation in plain Python with Jedi, to compare ours with (Python 3.11; ten minutes). Then
+# scripts/eval/augment_compat.py says of each function whether both agree, or why not.
+bench-augment-jedi: .cache/eval/positions.jsonl
+	.venv-eval/bin/python scripts/golden/toolgen_augment.py $(addprefix .cache/eval/projects/,click flask rich) \
+	    --max-functions 320 --resume --answers .cache/eval/augment/compat.answers.jsonl \
+	    --out .cache/eval/augment/compat.jsonl --stats .cache/eval/augment/compat.stats.json
+
 # What the guide costs and gains, on real functions; then the same functions by a plain loop over transformers and Jedi.
 bench-guided: build .cache/eval/positions.jsonl .venv-guided/.stamp
 	$(TETHER) pull smollm2
@@ -108,7 +116,8 @@ peers: .venv-peers/.stamp
 
 goldens: .venv-golden/.stamp
 	.venv-golden/bin/python scripts/golden/make.py
-	git --no-pager diff --stat -- tests/data/models
+	.venv-golden/bin/python scripts/golden/augment.py
+	git --no-pager diff --stat -- tests/data/models tests/data/augment
 
 # ---- virtual environments ----
 

@@ -39,6 +39,7 @@
 //! by `tests/tidy.rs`: a folder uses only folders with a lower number. [`runtime`] is where a
 //! program begins; [`constrain`], [`repo`] and [`engine`] can be used on their own.
 
+pub mod augment;
 pub mod base;
 pub mod bench;
 pub mod cli;

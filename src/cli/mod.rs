@@ -56,6 +56,8 @@ enum Verb {
     Symbols(verb::symbols::Args),
     /// Check files for errors that only the repository can tell, under pylint's message ids.
     Check(verb::check::Args),
+    /// Make fine-tuning data from repositories: functions with a trigger before names that a tool knows.
+    Augment(verb::augment::Args),
     /// Measure prefill and decode rates and where the time goes.
     Profile(verb::profile::Args),
     /// Measure what the program promises.
@@ -87,6 +89,7 @@ pub fn main() -> ExitCode {
         Verb::Definition(args) => verb::definition::run(&args, &environment),
         Verb::Symbols(args) => verb::symbols::run(&args, &environment),
         Verb::Check(args) => verb::check::run(&args, &environment),
+        Verb::Augment(args) => verb::augment::run(&args, &environment),
         Verb::Profile(args) => verb::profile::run(&args, &environment),
         Verb::Bench(args) => verb::bench::run(&args, &environment),
     };

@@ -8,7 +8,10 @@ use super::env::Environment;
 use super::output::message;
 use crate::base::limit;
 use crate::device::KvType;
+use crate::format::GgufFile;
 use crate::runtime::{DeviceChoice, LoadConfig, MemoryPlan, Model, ModelFiles};
+use crate::tokenizer::Tokenizer;
+use anyhow::Context;
 use std::num::NonZeroUsize;
 
 /// Which model, and how it is run.
@@ -151,4 +154,14 @@ impl ModelArgs {
     fn files(&self, env: &Environment) -> anyhow::Result<ModelFiles> {
         Ok(env.store(None)?.resolve(&self.model)?.files)
     }
+}
+
+/// The tokenizer of a model that is named as `--model` names it.
+pub(super) fn tokenizer_of(model: &str, env: &Environment) -> anyhow::Result<Tokenizer> {
+    let files = env.store(None)?.resolve(model)?.files;
+    let tokenizer = match &files {
+        ModelFiles::Gguf(path) => Tokenizer::from_gguf(GgufFile::open(path)?.metadata()),
+        ModelFiles::Folder(path) => Tokenizer::from_folder(path),
+    };
+    tokenizer.with_context(|| format!("no tokenizer in {}", files.path().display()))
 }

@@ -18,6 +18,8 @@ use super::{ConstraintError, TokenMask, Vocabulary};
 pub struct Lead {
     vocabulary: Arc<Vocabulary>,
     lead: Vec<u8>,
+    /// Stands for code that begins: a trigger, which has no text.
+    trigger: Option<TokenId>,
     /// Bytes written after each token so far, as far as they matter.
     written: Vec<usize>,
     mask: Option<TokenMask>,
@@ -26,7 +28,17 @@ pub struct Lead {
 impl Lead {
     /// For a text that must begin with `lead`.
     pub fn new(vocabulary: Arc<Vocabulary>, lead: impl Into<Vec<u8>>) -> Self {
-        Self { vocabulary, lead: lead.into(), written: vec![0], mask: None }
+        Self { vocabulary, lead: lead.into(), trigger: None, written: vec![0], mask: None }
+    }
+
+    /// Let the text also begin with this token behind the lead.
+    pub fn or_trigger(self, trigger: TokenId) -> Self {
+        Self { trigger: Some(trigger), ..self }
+    }
+
+    fn allows_token(&self, token: TokenId) -> bool {
+        let begins = self.n_written() == self.lead.len() && self.trigger == Some(token);
+        begins || (self.trigger != Some(token) && self.allows(self.vocabulary.token_bytes(token)))
     }
 
     fn n_written(&self) -> usize {
@@ -56,7 +68,7 @@ impl Constraint for Lead {
         if self.mask.is_none() {
             let mut mask = TokenMask::none(self.vocabulary.len());
             for id in (0..self.vocabulary.len() as u32).map(TokenId) {
-                if self.allows(self.vocabulary.token_bytes(id)) {
+                if self.allows_token(id) {
                     mask.allow(id);
                 }
             }
@@ -69,16 +81,19 @@ impl Constraint for Lead {
     }
 
     fn check(&mut self, token: TokenId) -> Verdict {
-        let allowed = self.is_done() || self.allows(self.vocabulary.token_bytes(token));
+        let allowed = self.is_done() || self.allows_token(token);
         if allowed { Verdict::Accept } else { Verdict::Reject }
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError> {
-        let bytes = self.vocabulary.token_bytes(token);
-        if !self.is_done() && !self.allows(bytes) {
+        if !self.is_done() && !self.allows_token(token) {
             return Err(ConstraintError::Forbidden { token: token.0, offset: self.n_written() });
         }
-        self.written.push((self.n_written() + bytes.len()).min(self.lead.len() + 1));
+        let n = match self.trigger == Some(token) {
+            true => 1,
+            false => self.vocabulary.token_bytes(token).len(),
+        };
+        self.written.push((self.n_written() + n).min(self.lead.len() + 1));
         self.mask = None;
         Ok(())
     }

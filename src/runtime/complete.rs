@@ -11,6 +11,7 @@ use super::body::{BodyRule, indent_cols};
 use super::drive::{Output, Surroundings, Work};
 use super::prompt::cut_to_fit;
 use super::{Model, RuntimeError};
+use crate::augment;
 use crate::base::{CandidateSource, Query, TokenId, limit};
 use crate::constrain::{Both, Constraint, Lead, Monitor, MonitorLevels, PaperGuide, TriggerGuide};
 use crate::engine::{Request, SamplingParams, Selection};
@@ -33,6 +34,9 @@ pub struct Target {
     /// What is put before the text that the model writes: its first indentation, and a line end when
     /// the place is not at the start of a line. Empty at a mere position.
     pub lead: String,
+    /// The function's header and the first sentence of its documentation, as fine-tuning data shows them;
+    /// none without documentation, and none at a mere position.
+    pub example: Option<String>,
 }
 
 impl Target {
@@ -46,6 +50,7 @@ impl Target {
             range: function.body.clone(),
             indent: function.indent.clone(),
             lead: format!("{line_end}{}", function.indent),
+            example: augment::prompt(text, function),
         }
     }
 
@@ -60,6 +65,7 @@ impl Target {
             range: offset..offset,
             indent: indent.to_owned(),
             lead: String::new(),
+            example: None,
         }
     }
 }
@@ -68,13 +74,16 @@ impl Target {
     /// What of the lead is given, and what the model must write: the last byte of the first
     /// indentation is left to it, so that it can choose a token that spans it and the code after it,
     /// as in the text it was trained on.
-    fn split_lead(&self) -> (&str, &str) {
-        self.lead.split_at(self.lead.len().saturating_sub(1))
+    ///
+    /// Fine-tuning data cuts tokens before the first indentation, so there all of it is left.
+    fn split_lead(&self, style: PromptStyle) -> (&str, &str) {
+        let n_left = if style == PromptStyle::ToolGen { self.lead.len() } else { 1 };
+        self.lead.split_at(self.lead.len().saturating_sub(n_left))
     }
 
     /// The file with what was written.
-    fn completed(&self, output: Output, is_cut: bool) -> Completion {
-        let (given, _) = self.split_lead();
+    fn completed(&self, output: Output, style: PromptStyle, is_cut: bool) -> Completion {
+        let (given, _) = self.split_lead(style);
         let after = &self.text[self.range.end..];
         let written = output.text.trim_end_matches(['\n', '\r', ' ', '\t']);
         let mut body = format!("{given}{written}");
@@ -100,6 +109,9 @@ pub enum PromptStyle {
     Plain,
     /// As an assistant; an error when there is no chat template.
     Chat,
+    /// The function's header and the first sentence of its documentation, and nothing else: as models are
+    /// fine-tuned by `tether augment`.
+    ToolGen,
 }
 
 /// What guides the model.
@@ -203,7 +215,7 @@ impl Model {
         let outputs = self.run(works, Some(tool), &mut |_, _| {})?;
         let n = config.params.n;
         let placed = outputs.into_iter().enumerate();
-        Ok(placed.map(|(i, output)| targets[i / n].completed(output, cuts[i / n])).collect())
+        Ok(placed.map(|(i, output)| targets[i / n].completed(output, config.style, cuts[i / n])).collect())
     }
 
     /// The tokens that the model is shown for a target.
@@ -215,19 +227,25 @@ impl Model {
         target: &Target,
         config: &CompleteConfig,
     ) -> Result<Vec<u32>, RuntimeError> {
-        let (given, _) = target.split_lead();
+        let (given, _) = target.split_lead(config.style);
         let before = format!("{}{given}", &target.text[..target.range.start]);
-        Ok(self.file_prompt(&before, config)?.0)
+        Ok(self.prompt_ids(target, &before, config)?.0)
     }
 
     /// The request that writes at a target, and whether the top of the file was left out.
     fn work(&self, target: &Target, config: &CompleteConfig) -> Result<(Work, bool), RuntimeError> {
-        let (given, healed) = target.split_lead();
+        let (given, healed) = target.split_lead(config.style);
         let before = format!("{}{given}", &target.text[..target.range.start]);
-        let (prompt, is_cut) = self.file_prompt(&before, config)?;
+        let (prompt, is_cut) = self.prompt_ids(target, &before, config)?;
         let mut parts: Vec<Box<dyn Constraint>> = Vec::new();
         if !target.lead.is_empty() {
-            parts.push(Box::new(Lead::new(self.vocabulary(), healed)));
+            let lead = Lead::new(self.vocabulary(), healed);
+            parts.push(Box::new(match config.guide {
+                GuideMode::Trigger(trigger) | GuideMode::Paper { trigger, .. } => {
+                    lead.or_trigger(trigger)
+                }
+                GuideMode::Off | GuideMode::Monitor(_) => lead,
+            }));
         }
         parts.extend(self.guide(config.guide, before.as_bytes())?);
         let constraint = parts
@@ -269,6 +287,21 @@ impl Model {
         })
     }
 
+    /// The tokens that the model is shown, and whether something was left out.
+    fn prompt_ids(
+        &self,
+        target: &Target,
+        before: &str,
+        config: &CompleteConfig,
+    ) -> Result<(Vec<u32>, bool), RuntimeError> {
+        if config.style != PromptStyle::ToolGen {
+            return self.file_prompt(before, config);
+        }
+        let example = target.example.as_ref().ok_or(RuntimeError::NoExamplePrompt)?;
+        let ids = self.tokenizer().encode(example, Specials::AsText, AddBos::Auto)?;
+        Ok((ids.into_iter().map(|id| id.0).collect(), false))
+    }
+
     /// The tokens that show the file up to the cursor, and whether its top was left out.
     fn file_prompt(
         &self,
@@ -307,7 +340,9 @@ impl Model {
     /// The tokens before the file: a request, and the beginning of an answer that quotes code.
     fn chat_lead(&self, style: PromptStyle) -> Result<Vec<u32>, RuntimeError> {
         let template = match (style, self.tokenizer().chat_template()) {
-            (PromptStyle::Plain, _) | (PromptStyle::Auto, Err(_)) => return Ok(Vec::new()),
+            (PromptStyle::Plain | PromptStyle::ToolGen, _) | (PromptStyle::Auto, Err(_)) => {
+                return Ok(Vec::new());
+            }
             (PromptStyle::Chat, Err(error)) => return Err(error.into()),
             (PromptStyle::Auto | PromptStyle::Chat, Ok(template)) => template,
         };

@@ -51,6 +51,10 @@ pub enum RuntimeError {
         "a key/value cache of {asked_tokens} tokens needs {need} and {left} are left for it; --kv-tokens {fit_tokens} would fit"
     )]
     CacheTooLarge { asked_tokens: usize, need: String, left: String, fit_tokens: usize },
+    #[error(
+        "the prompt style toolgen shows a function's header and documentation, and here is no function with a docstring; write one, or use --prompt-style plain"
+    )]
+    NoExamplePrompt,
     #[error("the engine stopped before every request was finished")]
     Stalled,
 }

@@ -21,6 +21,16 @@ pub enum ToolChoice {
     Lsp(String),
 }
 
+impl std::fmt::Display for ToolChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Native => f.write_str("native"),
+            Self::Jedi => f.write_str("jedi"),
+            Self::Lsp(command) => write!(f, "lsp:{command}"),
+        }
+    }
+}
+
 impl std::str::FromStr for ToolChoice {
     type Err = String;
 
@@ -36,25 +46,19 @@ impl std::str::FromStr for ToolChoice {
     }
 }
 
-/// A repository and whoever lists names in it.
-pub struct Repository {
-    pub project: Arc<Project>,
-    pub report: IndexReport,
-    pub tool: Box<dyn CandidateSource>,
-}
-
-impl Repository {
-    /// Analyse a project and start its tool.
+impl ToolChoice {
+    /// Start the tool for a project that was analysed.
     ///
     /// # Errors
-    /// Folders that hold no Python, tools that do not start.
-    pub fn open(mut config: ProjectConfig, choice: &ToolChoice) -> Result<Self, RuntimeError> {
-        config.needs_python &= !matches!(choice, ToolChoice::Lsp(_));
-        let (project, report) = Project::open(config)?;
-        let project = Arc::new(project);
+    /// Tools that do not start.
+    pub fn start(
+        &self,
+        project: &Arc<Project>,
+        report: &IndexReport,
+    ) -> Result<Box<dyn CandidateSource>, RuntimeError> {
         let python = report.environment.executable.clone();
-        let tool: Box<dyn CandidateSource> = match choice {
-            ToolChoice::Native => Box::new(NativeTool::new(Arc::clone(&project))),
+        Ok(match self {
+            ToolChoice::Native => Box::new(NativeTool::new(Arc::clone(project))),
             ToolChoice::Jedi => {
                 let mut roots = vec![project.root().to_owned()];
                 roots.extend(project.source_roots().iter().cloned());
@@ -76,7 +80,27 @@ impl Repository {
                 start_ms_max: limit::TOOL_START_MS_MAX,
                 hang_ms_max: limit::TOOL_HANG_MS_MAX,
             })?),
-        };
+        })
+    }
+}
+
+/// A repository and whoever lists names in it.
+pub struct Repository {
+    pub project: Arc<Project>,
+    pub report: IndexReport,
+    pub tool: Box<dyn CandidateSource>,
+}
+
+impl Repository {
+    /// Analyse a project and start its tool.
+    ///
+    /// # Errors
+    /// Folders that hold no Python, tools that do not start.
+    pub fn open(mut config: ProjectConfig, choice: &ToolChoice) -> Result<Self, RuntimeError> {
+        config.needs_python &= !matches!(choice, ToolChoice::Lsp(_));
+        let (project, report) = Project::open(config)?;
+        let project = Arc::new(project);
+        let tool = choice.start(&project, &report)?;
         Ok(Self { project, report, tool })
     }
 }

@@ -65,6 +65,8 @@ enum Style {
     Auto,
     Plain,
     Chat,
+    /// The function's header and documentation alone, as adapters are trained by `tether augment`.
+    Toolgen,
 }
 
 pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outcome> {
@@ -91,6 +93,7 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
             Style::Auto => PromptStyle::Auto,
             Style::Plain => PromptStyle::Plain,
             Style::Chat => PromptStyle::Chat,
+            Style::Toolgen => PromptStyle::ToolGen,
         },
         selection: args.guide.selection(),
         explain: args.explain || args.json,

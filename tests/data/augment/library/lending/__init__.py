@@ -1,0 +1,1 @@
+"""Who has borrowed what. Every file of this package is here for a rule; see the README beside it."""

@@ -1,0 +1,3 @@
+def latin(size):
+    """Return what stands in “other” bytes."""
+    return size
