@@ -7,6 +7,7 @@
 //! Exit code 0: fine. 1: a negative result (findings, failed items). 2: could not run, with one
 //! message that says what to do.
 
+mod adapter_args;
 mod bars;
 mod env;
 mod grammar_args;

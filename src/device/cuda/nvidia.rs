@@ -156,19 +156,33 @@ impl NvidiaDriver {
         .result()
     }
 
-    fn capture(&self, launches: &[Launch]) -> Result<sys::CUgraphExec, DriverError> {
+    fn start_named(&self, launch: &Launch) -> Result<(), DeviceError> {
+        self.start(launch).map_err(|e| DeviceError::Lost {
+            device: "cuda",
+            problem: format!("{} in {}", name_of(&e), launch.kernel.kernel().name),
+        })
+    }
+
+    fn capture(&self, launches: &[Launch]) -> Result<sys::CUgraphExec, DeviceError> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is this driver's; a capture that began is ended below in any case.
-        unsafe { result::stream::begin_capture(self.stream, mode) }?;
-        let started = launches.iter().try_for_each(|launch| self.start(launch));
+        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(lost)?;
+        let started = launches.iter().try_for_each(|launch| self.start_named(launch));
         // SAFETY: as above.
-        let graph = unsafe { result::stream::end_capture(self.stream) }?;
-        // SAFETY: the graph was just made, and is destroyed once.
-        let exec = started.and_then(|()| unsafe {
-            result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0))
-        });
-        // SAFETY: as above.
-        unsafe { result::graph::destroy(graph) }?;
+        let captured = unsafe { result::stream::end_capture(self.stream) };
+        let exec = match (started, captured) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Err(error)) => Err(lost(error)),
+            (Ok(()), Ok(graph)) => {
+                let flags = sys::CUgraphInstantiate_flags(0);
+                // SAFETY: the graph was just made.
+                unsafe { result::graph::instantiate(graph, flags) }.map_err(lost)
+            }
+        };
+        if let Ok(graph) = captured {
+            // SAFETY: as above; destroyed once.
+            let _ = unsafe { result::graph::destroy(graph) };
+        }
         exec
     }
 
@@ -329,10 +343,7 @@ impl Driver for NvidiaDriver {
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
         let _range = self.nvtx.range(launch.kernel.kernel().entry);
-        self.start(launch).map_err(|e| DeviceError::Lost {
-            device: "cuda",
-            problem: format!("{} in {}", name_of(&e), launch.kernel.kernel().name),
-        })
+        self.start_named(launch)
     }
 
     fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError> {
@@ -363,8 +374,7 @@ impl Driver for NvidiaDriver {
         }
         match us {
             Ok(us) => Ok(Some(us)),
-            // A library without a program for this GPU is as good as none.
-            Err(library::Failure::Library(_)) => Ok(None),
+            Err(library::Failure::Library) => Ok(None),
             Err(library::Failure::Device(error)) => Err(lost(error)),
         }
     }
@@ -372,7 +382,7 @@ impl Driver for NvidiaDriver {
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError> {
         self.bind().map_err(lost)?;
         let _range = self.nvtx.range(c"tether record");
-        let exec = self.capture(launches).map_err(lost)?;
+        let exec = self.capture(launches)?;
         let free = self.graphs.iter().position(Option::is_none);
         let i = free.unwrap_or_else(|| {
             self.graphs.push(None);
