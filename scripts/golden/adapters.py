@@ -105,7 +105,7 @@ def made(case: Case) -> PeftModel:
     for name, value in adapted.named_parameters():
         # Large enough to be seen, small enough to stay a model.
         if value.requires_grad:
-            value.data += torch.randn(value.shape) * (0.3 if "lora_B" in name else 0.1)
+            value.data += torch.randn(value.shape) * (0.1 if "lora_" in name else 0.3)
     if case.rows:
         # The new rows are what the model would not have.
         for table in {adapted.get_input_embeddings().weight, adapted.get_output_embeddings().weight}:

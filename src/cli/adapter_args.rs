@@ -5,7 +5,7 @@
 
 use super::env::Environment;
 use crate::runtime::{AdapterPlan, AdapterUse, Model, OpenAdapter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Which adapters, and how they are put to use.
@@ -64,11 +64,16 @@ impl FromStr for AdapterSpec {
 }
 
 impl AdapterSpec {
-    /// Find and read it.
-    pub(super) fn open(&self, env: &Environment) -> anyhow::Result<OpenAdapter> {
+    /// Its name, and where it is.
+    pub(super) fn find(&self, env: &Environment) -> anyhow::Result<(String, PathBuf)> {
         let (found, path) = env.adapters()?.find(&self.place)?;
-        let name = self.name.as_deref().unwrap_or(&found);
-        Ok(OpenAdapter::open(name, &path)?.scaled(self.scale)?)
+        Ok((self.name.clone().unwrap_or(found), path))
+    }
+
+    /// Find and read it.
+    fn open(&self, env: &Environment) -> anyhow::Result<OpenAdapter> {
+        let (name, path) = self.find(env)?;
+        Ok(OpenAdapter::open(&name, &path)?.scaled(self.scale)?)
     }
 }
 

@@ -223,6 +223,16 @@ impl OpenAdapter {
     }
 }
 
+/// That an adapter fits a model and was made for it; the number of its tensors.
+///
+/// # Errors
+/// As [`super::Model::load_planned`].
+pub fn check_adapter(adapter: &OpenAdapter, files: &ModelFiles) -> Result<usize, RuntimeError> {
+    adapter.check_base(files)?;
+    let shape = super::model::shape_of(files)?;
+    Ok(adapter.adapter.check_fits(&shape).map_err(crate::model::ModelError::from)?)
+}
+
 /// A loaded adapter.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {

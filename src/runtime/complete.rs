@@ -121,6 +121,7 @@ impl PromptStyle {
             "auto" => Some(Self::Auto),
             "plain" => Some(Self::Plain),
             "chat" => Some(Self::Chat),
+            "toolgen" => Some(Self::ToolGen),
             _ => None,
         }
     }

@@ -24,7 +24,7 @@ mod tool;
 
 pub use adapter::{
     AdapterBase, AdapterManifest, AdapterPlan, AdapterShelf, AdapterTrigger, AdapterUse,
-    OpenAdapter,
+    OpenAdapter, check_adapter,
 };
 pub use ask::ToolTimes;
 pub use ceiling::{Ceilings, ceilings};

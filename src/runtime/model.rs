@@ -145,10 +145,7 @@ impl Model {
         match files {
             ModelFiles::Gguf(path) => {
                 let file = GgufFile::open(path)?;
-                let rows = file
-                    .tensor("token_embd.weight")
-                    .map_or(0, |t| t.shape.first().copied().unwrap_or(0));
-                let shape = ModelConfig::from_gguf(file.metadata(), rows)?;
+                let shape = gguf_shape(&file)?;
                 let tokenizer = Tokenizer::from_gguf(file.metadata())?;
                 let fingerprint = file.fingerprint();
                 let parts = Parts { shape, tokenizer, tensors: &file, fingerprint };
@@ -480,6 +477,21 @@ impl Model {
         on_text: &mut dyn FnMut(usize, &str),
     ) -> Result<Vec<Output>, RuntimeError> {
         drive(&mut self.engine, &self.tokenizer, works, tool, on_text)
+    }
+}
+
+fn gguf_shape(file: &GgufFile) -> Result<ModelConfig, RuntimeError> {
+    let rows = file.tensor("token_embd.weight").and_then(|t| t.shape.first().copied());
+    Ok(ModelConfig::from_gguf(file.metadata(), rows.unwrap_or(0))?)
+}
+
+/// The shape of a model that is not loaded.
+pub(super) fn shape_of(files: &ModelFiles) -> Result<ModelConfig, RuntimeError> {
+    match files {
+        ModelFiles::Gguf(path) => gguf_shape(&GgufFile::open(path)?),
+        ModelFiles::Folder(path) => {
+            Ok(ModelConfig::from_hf(&read_json(&path.join("config.json"))?)?)
+        }
     }
 }
 

@@ -242,6 +242,7 @@ fn merging_into_quantised_weights_costs_no_more_than_16_bits() {
         let mut merged = Adapted::load(&base, &[&adapter], &[], "reference").expect("merges");
         let mut beside = Adapted::load(&base, &[], &[&adapter], "reference").expect("loads");
         let error = relative_error(&merged.one(&text), &beside.one(&text));
-        assert!(error < 1e-3, "{name}: {error} between per request and merged");
+        // What rounding the weights of this model to 16 bits costs; see `merge`.
+        assert!(error < 3e-3, "{name}: {error} between per request and merged");
     }
 }
