@@ -77,8 +77,11 @@ impl Device {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Kv {
+    /// 16 bits.
     F16,
+    /// 16 bits with the range of f32.
     Bf16,
+    /// As they were computed; slow on a GPU.
     F32,
     /// Eight bits and a scale for each head of a token: half the memory of f16, and less exact.
     Q8,

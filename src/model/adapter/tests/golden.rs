@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::device::{Backend, KvType, SeqRows, StepRows};
+use crate::device::{Backend, KvType, SeqRows, StepRows, emu};
 use crate::format::{GgufFile, Safetensors, Tensors};
 use crate::model::adapter::{Adapter, Merged};
 use crate::model::tests::{Golden, backend, data, golden_at, read_json, relative_error};
@@ -121,11 +121,16 @@ impl Adapted {
     }
 }
 
+/// The emulated kernels too, where they are built in: that is the whole CUDA path.
+fn devices() -> impl Iterator<Item = &'static str> {
+    ["reference", "cpu"].into_iter().chain(emu::IS_BUILT_IN.then_some("emu"))
+}
+
 /// Per request and merged, the logits are peft's, and close to each other.
 #[track_caller]
 fn check(name: &str, base: &Base, adapter: &Adapter) {
     let golden = golden(name);
-    for device in ["reference", "cpu"] {
+    for device in devices() {
         // The fast backend keeps terms in 16 bits.
         let tolerance = if device == "reference" { 1e-4 } else { 1e-3 };
         let mut merged = Adapted::load(base, &[adapter], &[], device).expect("merges");
@@ -183,7 +188,7 @@ fn two_adapters_and_none_in_one_batch_equal_each_alone_bit_for_bit() {
         (adapter("llama-all"), adapter("llama-other"), adapter("llama-resized"));
     let text = golden("llama-all").ids;
     let new = golden("llama-resized").ids;
-    for device in ["reference", "cpu"] {
+    for device in devices() {
         let all = [&first, &second, &third];
         let mut model = Adapted::load(&base, &[], &all, device).expect("loads");
         let batch: Vec<(&[u32], Option<usize>)> =
