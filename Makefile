@@ -122,6 +122,7 @@ peers: .venv-peers/.stamp
 
 goldens: .venv-golden/.stamp
 	.venv-golden/bin/python scripts/golden/make.py
+	.venv-golden/bin/python scripts/golden/adapters.py
 	.venv-golden/bin/python scripts/golden/augment.py
 	git --no-pager diff --stat -- tests/data/models tests/data/augment
 

@@ -150,43 +150,59 @@ def against_processor(check):
     return rows
 
 
+# Bytes of a cached token in 16 bits: 2 x layers x key-value heads x head size x 2.
+CACHE_BYTES = {"tiny": 1024, "smollm2": 23_040, "llama-7b": 524_288}
+
+
 def rates(check):
-    """(c) Decode and prefill rates, and decode's share of the measured bandwidth."""
+    """(c) Decode and prefill rates of batches, with their shares of the measured bandwidth and product rate."""
     ceilings = check.results["stages"]["devices"].get("result", {}).get("ceilings", {})
     shapes = (
-        [("tiny", "q4_0")]
+        [("tiny", "bf16"), ("tiny", "q4_0")]
         if check.is_dry
-        else [("smollm2", "bf16"), ("llama-7b", "q4_0"), ("llama-7b", "bf16")]
+        else [
+            ("smollm2", "bf16"),
+            ("llama-7b", "q4_0"),
+            ("llama-7b", "bf16"),
+            ("smollm2", "q4_0"),
+        ]
     )
     contexts = [32] if check.is_dry else [128, 2048, 8192]
-    rows = []
-    for arch, dtype in shapes:
-        model = check.synth(arch, dtype)
-        for context in contexts:
-            n_gen, n_reps = (4, 1) if check.is_dry else (64, 3)
+    batches = [1, 2, 4] if check.is_dry else [1, 4, 16, 64]
+    n_gen, n_reps = (3, 1) if check.is_dry else (64, 1)
+    rows = check.results["rates"] = []
+    for context in contexts:
+        for arch, dtype in shapes:
+            model = check.synth(arch, dtype)
             sizes = ["--prompt-tokens", context, "--gen-tokens", n_gen, "--reps", n_reps]
-            report = check.json(
-                check.tether,
-                "profile",
-                "--model",
-                model,
-                "--device",
-                check.device,
-                "--json",
-                *sizes,
-            )
-            decode = report["decode_tokens_per_s"]["median"]
-            row = {"arch": arch, "dtype": dtype, "context": context, "decode_tokens_per_s": decode}
-            row["prefill_tokens_per_s"] = report["prefill_tokens_per_s"]["median"]
-            row["token_ms"] = report["token_ms"]
-            if decode and ceilings.get("copy_bytes_per_s"):
-                row["share_of_bandwidth"] = (
-                    decode * model.stat().st_size / ceilings["copy_bytes_per_s"]
-                )
-            rows.append(row)
-            check.results["rates"] = rows
+            batch = ["--batch", ",".join(map(str, batches))]
+            where = ["--model", model, "--device", check.device]
+            report = check.json(check.tether, "profile", "--json", *where, *sizes, *batch)
+            for measured in report["rows"]:
+                row = {"arch": arch, "dtype": dtype, "context": context, "batch": measured["batch"]}
+                rows.append(row | rate_row(measured, model, arch, dtype, context, ceilings))
             check.save()
     return rows
+
+
+def rate_row(measured, model, arch, dtype, context, ceilings):
+    if "skipped" in measured:
+        return {"skipped": measured["skipped"]}
+    decode = measured["decode_tokens_per_s"]["median"]
+    prefill = measured["prefill_tokens_per_s"]["median"]
+    row = {"decode_tokens_per_s": decode, "prefill_tokens_per_s": prefill}
+    row["token_ms"] = measured["token_ms"]
+    weight_bytes = model.stat().st_size
+    # A step reads the weights once, and the cache of every sequence.
+    if decode and ceilings.get("copy_bytes_per_s"):
+        batch = measured["batch"]
+        step_bytes = weight_bytes + batch * context * CACHE_BYTES[arch]
+        row["share_of_bandwidth"] = decode / batch * step_bytes / ceilings["copy_bytes_per_s"]
+    if prefill and ceilings.get("product_ops_per_s"):
+        n_weights = weight_bytes * {"bf16": 1 / 2, "q4_0": 32 / 18}[dtype]
+        best = max(ceilings["product_ops_per_s"], ceilings.get("library_ops_per_s") or 0)
+        row["share_of_products"] = 2 * n_weights * prefill / best
+    return row
 
 
 def peer(check):
@@ -241,20 +257,21 @@ def table(results):
         )
     lines += [
         "",
-        "| shape | type | context | decode, tokens/s | prefill, tokens/s | share of bandwidth |",
-        "|---|---|---|---|---|---|",
+        "| shape | type | context | batch | decode, 1/s | of bandwidth | prefill, 1/s | of products |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in results.get("rates", []):
-        share = row.get("share_of_bandwidth")
-        cells = [
-            row["arch"],
-            row["dtype"],
-            row["context"],
-            row["decode_tokens_per_s"],
-            row["prefill_tokens_per_s"],
-        ]
-        cells = [f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in cells]
-        lines.append(f"| {' | '.join(cells)} | {f'{share:.0%}' if share else '–'} |")
+        cells = [row["arch"], row["dtype"], row["context"], row["batch"]]
+        if "skipped" in row:
+            lines.append(f"| {' | '.join(map(str, cells))} | {row['skipped']} | | | |")
+            continue
+        for rate, share in (
+            ("decode_tokens_per_s", "share_of_bandwidth"),
+            ("prefill_tokens_per_s", "share_of_products"),
+        ):
+            cells.append(f"{row[rate]:.1f}" if row[rate] else "–")
+            cells.append(f"{row[share]:.0%}" if share in row else "–")
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 

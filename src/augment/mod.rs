@@ -31,8 +31,8 @@ mod tests;
 
 pub use error::AugmentError;
 pub use example::Rejection;
-pub use function::prompt;
 pub use folder::claim;
+pub use function::prompt;
 pub use publish::{Published, publish};
 pub use record::Record;
 pub use shard::{OpenTool, Progress, augment};

@@ -3,7 +3,7 @@
 //! # Place
 //! Part of `cli`; everything below gets typed configuration.
 
-use crate::runtime::{Store, StoreConfig, StoreError};
+use crate::runtime::{AdapterShelf, Store, StoreConfig, StoreError};
 use std::path::PathBuf;
 
 /// What the environment says.
@@ -19,6 +19,8 @@ pub(super) struct Environment {
     hub_home: Option<PathBuf>,
     /// `HF_TOKEN`: for models that not everybody may see.
     hub_token: Option<String>,
+    /// Where this program is.
+    program: Option<PathBuf>,
 }
 
 impl Environment {
@@ -32,7 +34,24 @@ impl Environment {
             hub_endpoint: text("HF_ENDPOINT"),
             hub_home: path("HF_HOME"),
             hub_token: text("HF_TOKEN"),
+            program: std::env::current_exe().ok(),
         }
+    }
+
+    /// Where adapters are found by name: beside the models, then `models/adapters` of the folder that the
+    /// command runs in, then `adapters` or `models/adapters` around the program.
+    pub(super) fn adapters(&self) -> Result<AdapterShelf, StoreError> {
+        /// Folders above the program that are looked at: `target/release` of a clone is two below it.
+        const ABOVE_MAX: usize = 4;
+        let mut folders = vec![self.store(None)?.home().join("adapters")];
+        folders.push(PathBuf::from("models/adapters"));
+        let above = self.program.iter().flat_map(|p| p.ancestors().skip(1).take(ABOVE_MAX));
+        for folder in above {
+            folders.push(folder.join("adapters"));
+            folders.push(folder.join("models/adapters"));
+            folders.push(folder.join("share/tether/adapters"));
+        }
+        Ok(AdapterShelf { folders })
     }
 
     /// The models of this machine. `python` is what the command line says.

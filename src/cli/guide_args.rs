@@ -10,6 +10,9 @@ use crate::runtime::{GuideMode, Model, ToolTimes};
 use anyhow::Context;
 use std::time::Duration;
 
+/// How the trigger is spelled when nobody says so.
+const TRIGGER: &str = "<COMP>";
+
 /// Which guide, and its policy.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Guide")]
@@ -26,9 +29,9 @@ pub(super) struct GuideArgs {
         default_value = "members"
     )]
     level: Vec<Level>,
-    /// The token by which a fine-tuned model asks for names.
-    #[arg(long, value_name = "TOKEN", default_value = "<COMP>")]
-    trigger: String,
+    /// The token by which a fine-tuned model asks for names; what the adapter's manifest says, or <COMP>.
+    #[arg(long, value_name = "TOKEN")]
+    trigger: Option<String>,
     /// How a name is chosen: greedy (token by token), score or score:NORM (all names at once; NORM is
     /// joint, without-end, per-token or per-byte), beam:N, paper (ToolGen's published rule; needs
     /// --guide trigger).
@@ -107,8 +110,10 @@ impl GuideArgs {
             Guide::Off => GuideMode::Off,
             Guide::Monitor => GuideMode::Monitor(self.levels()),
             Guide::Trigger => {
+                let of_adapter = model.adapters().find_map(|a| a.trigger());
+                let text = self.trigger.as_deref().or(of_adapter.map(|t| t.text.as_str()));
                 let trigger = model
-                    .trigger_token(&self.trigger)
+                    .trigger_token(text.unwrap_or(TRIGGER))
                     .context("--guide trigger needs a model that was trained to ask")?;
                 match self.policy {
                     Policy::Paper => GuideMode::Paper { trigger, confidence: self.confidence },

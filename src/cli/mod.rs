@@ -7,6 +7,7 @@
 //! Exit code 0: fine. 1: a negative result (findings, failed items). 2: could not run, with one
 //! message that says what to do.
 
+mod adapter_args;
 mod bars;
 mod env;
 mod grammar_args;
@@ -36,6 +37,8 @@ enum Verb {
     Pull(verb::pull::Args),
     /// List the models that have a manifest, and where they are.
     Models(verb::models::Args),
+    /// List the adapters that are known by name, or check one against a model.
+    Adapters(verb::adapters::Args),
     /// List what a model can run on here, and why not on the rest.
     Devices(verb::devices::Args),
     /// Make a model of a real one's shape with random weights, for measuring and comparing devices.
@@ -79,6 +82,7 @@ pub fn main() -> ExitCode {
     let result = match arguments.verb {
         Verb::Pull(args) => verb::pull::run(&args, &environment),
         Verb::Models(args) => verb::models::run(&args, &environment),
+        Verb::Adapters(args) => verb::adapters::run(&args, &environment),
         Verb::Devices(args) => verb::devices::run(&args, &environment),
         Verb::Synth(args) => verb::synth::run(&args),
         Verb::Generate(args) => verb::generate::run(&args, &environment),

@@ -3,6 +3,7 @@
 //! # Place
 //! Part of `cli`; shared by the verbs that run a model.
 
+use super::adapter_args::AdapterArgs;
 use super::bars;
 use super::env::Environment;
 use super::output::message;
@@ -39,6 +40,8 @@ pub(super) struct ModelArgs {
     /// Share of a GPU's free memory that may be used.
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = parse_share)]
     gpu_memory_fraction: f32,
+    #[command(flatten)]
+    adapters: AdapterArgs,
 }
 
 fn parse_share(text: &str) -> Result<f32, String> {
@@ -74,8 +77,11 @@ impl Device {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Kv {
+    /// 16 bits.
     F16,
+    /// 16 bits with the range of f32.
     Bf16,
+    /// As they were computed; slow on a GPU.
     F32,
     /// Eight bits and a scale for each head of a token: half the memory of f16, and less exact.
     Q8,
@@ -124,14 +130,17 @@ impl ModelArgs {
             memory_fraction: self.gpu_memory_fraction,
             home: env.home.clone(),
         };
+        let adapters = self.adapters.open(env)?;
         let bar = bars::items(0, "loading");
         let mut on_plan = |plan: &MemoryPlan| message(&plan.to_string());
-        let model = Model::load_planned(&files, &config, &mut on_plan, &mut |done, all| {
+        let plan = self.adapters.plan(&adapters);
+        let model = Model::load_planned(&files, &config, &plan, &mut on_plan, &mut |done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
-        let model = model?;
+        let mut model = model?;
+        self.adapters.apply(&mut model)?;
         if let Some(note) = model.device_note() {
             message(note);
         }

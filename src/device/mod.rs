@@ -282,6 +282,18 @@ pub trait Backend: Send {
         Vec::new()
     }
 
+    /// Microseconds that the best program of the device's vendor takes for `[T, C] · [R, C]ᵀ` in bf16, where one is
+    /// installed: what this backend's products are measured against.
+    fn library_product_us(
+        &mut self,
+        n_rows: usize,
+        n_cols: usize,
+        n_outputs: usize,
+    ) -> Result<Option<f64>, DeviceError> {
+        let _ = (n_rows, n_cols, n_outputs);
+        Ok(None)
+    }
+
     /// Make room, while a model loads, for attention of this shape and for choosing among `vocab` ids.
     fn make_room(&mut self, spec: &Attention, vocab: usize) -> Result<(), DeviceError> {
         let _ = (spec, vocab);

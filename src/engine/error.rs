@@ -24,6 +24,8 @@ pub enum EngineError {
     BadParameter { name: &'static str, value: String, expected: &'static str },
     #[error("token {token} is not in the vocabulary of {vocab} tokens")]
     NoSuchToken { token: u32, vocab: usize },
+    #[error("the request names an adapter, but only {n_adapters} are loaded")]
+    NoSuchAdapter { n_adapters: usize },
     #[error(transparent)]
     Cache(#[from] KvError),
     #[error(transparent)]

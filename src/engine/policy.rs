@@ -13,7 +13,7 @@ use crate::constrain::{
     CandidateTree, Distribution, NameAutomaton, NameBeam, NameState, Normalisation, TokenTree,
 };
 use crate::device::{SeqRows, StepRows};
-use crate::model::StepInput;
+use crate::model::{AdapterRows, StepInput};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -147,6 +147,7 @@ impl Engine {
         }
         let past = self.seqs[i].table.n_tokens();
         let seq = &mut self.seqs[i];
+        let adapter = seq.adapter;
         seq.table.reserve(&mut self.pool, n)?;
         let ids: Vec<u32> = tree.nodes().iter().map(|node| node.token.0).collect();
         let positions: Vec<u32> =
@@ -157,7 +158,9 @@ impl Engine {
         let blocks = seq.table.blocks();
         let seqs = [SeqRows { first_row: 0, n_rows: n, past, blocks, tree: Some(&visible) }];
         let rows = StepRows { n_rows: n, positions: &positions, slots: &slots, seqs: &seqs };
-        let input = StepInput { ids: &ids, rows, logit_rows: &logit_rows };
+        let adapters = adapter.map(|adapter| AdapterRows { first_row: 0, n_rows: n, adapter });
+        let input =
+            StepInput { ids: &ids, rows, logit_rows: &logit_rows, adapters: adapters.as_slice() };
         let done = self.decoder.step(self.backend.as_mut(), &input);
         // Blocks beyond the sequence's own share go back at once.
         self.seqs[i].table.truncate(&mut self.pool, past);

@@ -58,7 +58,7 @@ impl Engine {
                 [SeqRows { first_row: 0, n_rows: n, past, blocks: table.blocks(), tree: None }];
             let rows = StepRows { n_rows: n, positions: &positions, slots: &slots, seqs: &seqs };
             let logit_rows: Vec<u32> = (0..n as u32).collect();
-            let input = StepInput { ids: part, rows, logit_rows: &logit_rows };
+            let input = StepInput { ids: part, rows, logit_rows: &logit_rows, adapters: &[] };
             self.decoder.step(self.backend.as_mut(), &input)?;
             table.commit(&self.pool, n);
             self.backend.read(self.decoder.logits(), 0, &mut logits[..n * v])?;

@@ -11,6 +11,7 @@ use super::{Event, SamplingParams, Selection, StopRule};
 use crate::base::SeqId;
 use crate::constrain::{AskAt, Constraint};
 use crate::kv::{BlockPool, BlockTable};
+use crate::model::AdapterId;
 
 /// What a caller asks the engine to write.
 pub struct Request {
@@ -25,6 +26,8 @@ pub struct Request {
     /// Tell the constraint how likely its names were, for its records. Costs a softmax for every
     /// token of a constrained name.
     pub explain: bool,
+    /// The adapter that it runs with, of those that the decoder has.
+    pub adapter: Option<AdapterId>,
 }
 
 impl Request {
@@ -37,6 +40,7 @@ impl Request {
             stop_rule: None,
             selection: Selection::Greedy,
             explain: false,
+            adapter: None,
         }
     }
 }
@@ -107,6 +111,7 @@ pub(super) struct Sequence {
     pub(super) constraint: Option<Box<dyn Constraint>>,
     pub(super) selection: Selection,
     pub(super) explain: bool,
+    pub(super) adapter: Option<AdapterId>,
     pub(super) scan: StopScan,
     /// Guesses what comes next; `None` without speculation.
     pub(super) drafter: Option<Box<Drafter>>,
@@ -143,6 +148,7 @@ impl Sequence {
             constraint: self.constraint.as_ref().map(|c| c.clone_box()),
             selection: self.selection,
             explain: self.explain,
+            adapter: self.adapter,
             scan: self.scan.fork(),
             drafter: self.drafter.clone(),
             draft: Vec::new(),

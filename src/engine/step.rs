@@ -14,7 +14,7 @@ use crate::base::{Candidates, SeqId, TokenId, limit};
 use crate::constrain::{AskAt, Constraint, Vocabulary};
 use crate::device::{Backend, SeqRows, StepRows};
 use crate::kv::{BlockPool, BlockTable};
-use crate::model::{Decoder, StepInput};
+use crate::model::{Adapter, AdapterId, AdapterRows, Decoder, ModelError, StepInput};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -139,6 +139,18 @@ impl Engine {
         &self.decoder
     }
 
+    /// Put an adapter beside the weights, for requests that name it; see [`Decoder::add_adapter`].
+    ///
+    /// # Errors
+    /// As [`Decoder::add_adapter`].
+    pub fn add_adapter(
+        &mut self,
+        adapter: &Adapter,
+        n_base: usize,
+    ) -> Result<AdapterId, ModelError> {
+        self.decoder.add_adapter(self.backend.as_mut(), adapter, n_base)
+    }
+
     pub fn times(&self) -> StepTimes {
         self.times
     }
@@ -159,9 +171,10 @@ impl Engine {
     /// Empty prompts, parameters out of range, prompts that do not fit the context (with both numbers)
     /// or that the cache can never hold.
     pub fn submit(&mut self, request: Request) -> Result<SeqId, EngineError> {
-        let Request { prompt, params, constraint, stop_rule, selection, explain } = request;
+        let Request { prompt, params, constraint, stop_rule, selection, explain, adapter } =
+            request;
         params.validate()?;
-        let n_tokens_max = self.room_for(&prompt, &params)?;
+        let n_tokens_max = self.room_for(&prompt, &params, adapter)?;
         let n_blocks_max = self.pool.blocks_for(n_tokens_max - 1);
         let n_forks = params.n - 1;
         let n_blocks =
@@ -199,6 +212,7 @@ impl Engine {
             params,
             selection,
             explain,
+            adapter,
             constraint,
             drafter,
             draft: Vec::new(),
@@ -216,12 +230,17 @@ impl Engine {
         &self,
         prompt: &[u32],
         params: &super::SamplingParams,
+        adapter: Option<AdapterId>,
     ) -> Result<usize, EngineError> {
         if prompt.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }
         let config = self.decoder.config();
-        if let Some(&token) = prompt.iter().find(|&&t| t as usize >= config.vocab) {
+        let n_adapters = self.decoder.n_adapters();
+        if adapter.is_some_and(|a| a.0 as usize >= n_adapters) {
+            return Err(EngineError::NoSuchAdapter { n_adapters });
+        }
+        if let Some(&token) = prompt.iter().find(|&&t| !self.decoder.reads(adapter, t)) {
             return Err(EngineError::NoSuchToken { token, vocab: config.vocab });
         }
         let wanted = params.max_tokens.unwrap_or(1);
@@ -460,7 +479,8 @@ impl Engine {
             .collect();
         let rows =
             StepRows { n_rows: ids.len(), positions: &positions, slots: &slots, seqs: &seqs };
-        let input = StepInput { ids: &ids, rows, logit_rows: &logit_rows };
+        let adapters = adapter_rows(&seqs, picked.iter().map(|&(i, _)| self.seqs[i].adapter));
+        let input = StepInput { ids: &ids, rows, logit_rows: &logit_rows, adapters: &adapters };
         self.decoder.step(self.backend.as_mut(), &input)?;
         if !logit_rows.is_empty() {
             self.backend.wait()?; // its time is the model's, not that of whoever reads first
@@ -518,6 +538,25 @@ impl Engine {
             });
         }
     }
+}
+
+/// Rows with an adapter, those of neighbours with the same one together.
+fn adapter_rows(
+    seqs: &[SeqRows<'_>],
+    adapters: impl Iterator<Item = Option<AdapterId>>,
+) -> Vec<AdapterRows> {
+    let mut all: Vec<AdapterRows> = Vec::new();
+    for (rows, adapter) in seqs.iter().zip(adapters) {
+        let Some(adapter) = adapter else { continue };
+        let (first_row, n_rows) = (rows.first_row, rows.n_rows);
+        match all.last_mut() {
+            Some(last) if last.adapter == adapter && last.first_row + last.n_rows == first_row => {
+                last.n_rows += n_rows;
+            }
+            _ => all.push(AdapterRows { first_row, n_rows, adapter }),
+        }
+    }
+    all
 }
 
 /// A seed that differs from call to call.

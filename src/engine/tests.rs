@@ -7,8 +7,8 @@ use crate::constrain::{
     Vocabulary,
 };
 use crate::device::{CpuBackend, KvType};
-use crate::format::Safetensors;
-use crate::model::{Decoder, DecoderLimits, ModelConfig};
+use crate::format::{Safetensors, Tensors};
+use crate::model::{Adapter, AdapterId, Decoder, DecoderLimits, Merged, ModelConfig};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,10 @@ fn engine(n_blocks: usize) -> Engine {
     let config =
         ModelConfig::from_hf(&serde_json::from_slice(&json).expect("JSON")).expect("config");
     let tensors = Safetensors::open(&dir).expect("weights");
+    engine_of(&config, &tensors, n_blocks)
+}
+
+fn engine_of(config: &ModelConfig, tensors: &dyn Tensors, n_blocks: usize) -> Engine {
     let threads = std::num::NonZeroUsize::new(2).expect("two");
     let mut backend = Box::new(CpuBackend::new(Some(threads)).expect("threads start"));
     let limits = DecoderLimits {
@@ -31,9 +35,9 @@ fn engine(n_blocks: usize) -> Engine {
         kv_block_tokens: 16,
         kv_type: KvType::F16,
     };
-    let decoder =
-        Decoder::load(config, &tensors, backend.as_mut(), limits, &mut |_, _| {}).expect("loads");
-    let letters: Vec<[u8; 1]> = (0..VOCAB).map(|i| [b'a' + (i % 26) as u8]).collect();
+    let decoder = Decoder::load(config.clone(), tensors, backend.as_mut(), limits, &mut |_, _| {})
+        .expect("loads");
+    let letters: Vec<[u8; 1]> = (0..config.vocab).map(|i| [b'a' + (i % 26) as u8]).collect();
     let vocabulary =
         Vocabulary::new(letters.iter().map(|l| &l[..]), &[TokenId(1)]).expect("vocabulary");
     let config = EngineConfig { seqs_max: 8, prefill_rows_max: 24 };
@@ -97,6 +101,66 @@ fn a_sequence_writes_the_same_alone_and_among_seven_others() {
         assert_eq!(run(&mut alone, 1)[0], among[i], "sequence {i}");
         assert_eq!(among[i].ids.len(), 12);
     }
+}
+
+/// The engine with two adapters beside the weights, the second of which brings token 288.
+fn adapted() -> (Engine, [AdapterId; 2]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let json = |path: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(root.join(path)).expect("committed")).expect("JSON")
+    };
+    let adapters = ["llama-all", "llama-resized"].map(|name| {
+        let folder = root.join("adapters").join(name);
+        let tensors = Safetensors::open(&folder.join("adapter_model.safetensors")).expect("opens");
+        let config = json(&format!("adapters/{name}/adapter_config.json"));
+        Adapter::from_peft(name, &config, Arc::new(tensors)).expect("is read")
+    });
+    let base = ModelConfig::from_hf(&json("models/llama/config.json")).expect("config");
+    let tensors = Safetensors::open(&root.join("models/llama")).expect("weights");
+    let beside = [&adapters[0], &adapters[1]];
+    let (tensors, config) = Merged::new(&tensors, &base, &[], &beside).expect("they fit");
+    let mut engine = engine_of(&config, &tensors, 64);
+    let ids = beside.map(|a| engine.add_adapter(a, base.vocab).expect("loads"));
+    (engine, ids)
+}
+
+#[test]
+fn sequences_with_and_without_adapters_write_the_same_alone_and_together() {
+    let (mut together, ids) = adapted();
+    let adapters = [Some(ids[0]), None, Some(ids[1]), Some(ids[0]), None];
+    let requests = |i: usize| Request {
+        adapter: adapters[i],
+        ..Request::new(prompt(9 + 4 * i, 1), SamplingParams { n: 1 + i % 2, ..greedy(10) })
+    };
+    for i in 0..adapters.len() {
+        together.submit(requests(i)).expect("fits");
+    }
+    let among = run(&mut together, 7);
+    let mut first = 0;
+    for i in 0..adapters.len() {
+        let (mut alone, _) = adapted();
+        alone.submit(requests(i)).expect("fits");
+        let n = 1 + i % 2;
+        assert_eq!(run(&mut alone, n), among[first..first + n], "request {i}");
+        first += n;
+    }
+    let (mut plain, _) = adapted();
+    plain.submit(Request { adapter: None, ..requests(0) }).expect("fits");
+    assert_ne!(run(&mut plain, 1)[0].ids, among[0].ids, "the adapter changes what is written");
+}
+
+#[test]
+fn a_token_of_an_adapter_can_be_read_by_its_requests_only() {
+    let (mut engine, ids) = adapted();
+    let request = |adapter| Request { adapter, ..Request::new(vec![5, 288], greedy(2)) };
+    for adapter in [None, Some(ids[0])] {
+        let error = engine.submit(request(adapter)).expect_err("it has no such token");
+        assert!(error.to_string().contains("288"), "{error}");
+    }
+    engine.submit(request(Some(ids[1]))).expect("fits");
+    assert_eq!(run(&mut engine, 1)[0].ids.len(), 2);
+    let error = engine.submit(request(Some(AdapterId(2)))).expect_err("there are two");
+    assert!(error.to_string().contains('2'), "{error}");
 }
 
 #[test]

@@ -40,6 +40,15 @@ impl Architecture {
         }
     }
 
+    /// How GGUF files order the rows of query and key: converters permute those of some architectures so
+    /// that neighbours rotate together.
+    pub(super) const fn gguf_rope_style(self) -> RopeStyle {
+        match self {
+            Self::Llama | Self::Mistral | Self::SmolLm3 => RopeStyle::Interleaved,
+            Self::Qwen2 | Self::Qwen3 => RopeStyle::Halves,
+        }
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             Self::Llama => "llama",

@@ -7,7 +7,7 @@
 
 use super::config::bad;
 use super::{Architecture, ModelConfig, ModelError, RopeConfig, RopeScaling};
-use crate::device::{Activation, RopeStyle};
+use crate::device::Activation;
 use crate::format::Metadata;
 
 impl ModelConfig {
@@ -107,17 +107,10 @@ fn rope(
             return Err(ModelError::UnknownRopeScaling { name: other.to_owned() });
         }
     };
-    // Converters permute the q and k rows of these architectures so that neighbours rotate together.
-    let style = match architecture {
-        Architecture::Llama | Architecture::Mistral | Architecture::SmolLm3 => {
-            RopeStyle::Interleaved
-        }
-        Architecture::Qwen2 | Architecture::Qwen3 => RopeStyle::Halves,
-    };
     Ok(RopeConfig {
         theta: keys.number("rope.freq_base")?.unwrap_or(10_000.0),
         scaling,
-        style,
+        style: architecture.gguf_rope_style(),
         dims: keys.optional_size("rope.dimension_count")?.unwrap_or(head_dim),
         skip_interval: (architecture == Architecture::SmolLm3).then_some(4),
     })

@@ -7,8 +7,10 @@
 //! `x [T, C]` the residual stream, `qkv [T, (H + 2·Hk)·D]`, `attended [T, H·D]`, `gated [T, F]`,
 //! `picked [R, C]` the rows that need logits, `logits [R, V]`.
 
-use super::weights::{self, Layer, Weights};
-use super::{ModelConfig, ModelError};
+use super::adapter::BoundAdapter;
+use super::beside::{Beside, Rows};
+use super::weights::{self, Weights};
+use super::{Adapter, ModelConfig, ModelError};
 use crate::device::{
     Attention, Backend, BufferId, DeviceError, KvId, KvShape, KvType, RopeStore, StepRows,
 };
@@ -26,6 +28,18 @@ pub struct DecoderLimits {
     pub kv_type: KvType,
 }
 
+/// An adapter that was put beside the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AdapterId(pub u32);
+
+/// Neighbouring rows of a step that run with an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdapterRows {
+    pub first_row: usize,
+    pub n_rows: usize,
+    pub adapter: AdapterId,
+}
+
 /// What one step runs.
 #[derive(Clone, Copy, Debug)]
 pub struct StepInput<'a> {
@@ -34,6 +48,8 @@ pub struct StepInput<'a> {
     pub rows: StepRows<'a>,
     /// Rows whose logits are wanted, ascending. `[R]`
     pub logit_rows: &'a [u32],
+    /// Rows with an adapter, ascending and apart; the others run on the weights alone.
+    pub adapters: &'a [AdapterRows],
 }
 
 /// A model on a device, with its cache and workspace.
@@ -50,6 +66,7 @@ pub struct Decoder {
     picked: BufferId,
     picked_attended: BufferId,
     logits: BufferId,
+    beside: Beside,
 }
 
 impl Decoder {
@@ -91,8 +108,36 @@ impl Decoder {
             picked: backend.buffer(r * config.hidden)?,
             picked_attended: backend.buffer(r * attended_width)?,
             logits: backend.buffer(r * config.vocab)?,
+            beside: Beside::new(&config, r),
             config,
         })
+    }
+
+    /// Put an adapter beside the weights, for rows that name it. The vocabulary was grown for its new
+    /// tokens while loading ([`super::Merged`]); `n_base` are the tokens of the model itself.
+    ///
+    /// # Errors
+    /// Values that are not numbers, modules that cannot be replaced for single rows, no memory, a device
+    /// without low-rank terms.
+    pub fn add_adapter(
+        &mut self,
+        backend: &mut dyn Backend,
+        adapter: &Adapter,
+        n_base: usize,
+    ) -> Result<AdapterId, ModelError> {
+        let bound = BoundAdapter::new(adapter, &self.config, &self.weights, n_base, backend)?;
+        let n_rows = (self.limits.rows_max, self.limits.logit_rows_max);
+        self.beside.add(backend, bound, n_rows, n_base)
+    }
+
+    /// Adapters beside the weights.
+    pub fn n_adapters(&self) -> usize {
+        self.beside.n_adapters()
+    }
+
+    /// Whether rows of an adapter (or of none) can read a token.
+    pub fn reads(&self, adapter: Option<AdapterId>, id: u32) -> bool {
+        (id as usize) < self.config.vocab && self.beside.reads(adapter, id)
     }
 
     pub fn config(&self) -> &ModelConfig {
@@ -122,26 +167,30 @@ impl Decoder {
         backend: &mut dyn Backend,
         input: &StepInput<'_>,
     ) -> Result<(), DeviceError> {
-        let StepInput { ids, rows, logit_rows } = *input;
+        let StepInput { ids, rows, logit_rows, adapters } = *input;
         let (t, r) = (rows.n_rows, logit_rows.len());
         assert_eq!(ids.len(), t, "one token a row");
         assert!(t > 0 && t <= self.limits.rows_max, "a step holds 1 to rows_max rows");
         assert!(r <= self.limits.logit_rows_max, "at most logit_rows_max rows have logits");
 
         backend.embed(self.weights.embedding, ids, self.x)?;
+        self.beside.embed(backend, ids, adapters, self.x)?;
+        self.beside.pick(logit_rows, adapters);
         let last = self.weights.layers.len() - 1;
-        for (i, layer) in self.weights.layers.iter().enumerate() {
-            self.project(backend, i, layer, &rows)?;
+        for i in 0..=last {
+            self.project(backend, i, &rows, adapters)?;
             if i < last {
                 self.attend(backend, i, &rows)?;
-                self.finish_layer(backend, layer, self.attended, self.x, t)?;
+                let at = (self.attended, self.x);
+                self.finish_layer(backend, i, at, t, Rows::All(adapters))?;
             } else if r > 0 {
                 // After the last layer's keys are cached only the rows with logits matter.
                 self.attend(backend, i, &rows)?;
                 let width = self.config.n_heads * self.config.head_dim;
                 backend.gather(self.attended, width, logit_rows, self.picked_attended)?;
                 backend.gather(self.x, self.config.hidden, logit_rows, self.picked)?;
-                self.finish_layer(backend, layer, self.picked_attended, self.picked, r)?;
+                let at = (self.picked_attended, self.picked);
+                self.finish_layer(backend, i, at, r, Rows::Picked)?;
             }
         }
         if r == 0 {
@@ -149,18 +198,21 @@ impl Decoder {
         }
         let eps = self.config.norm_eps;
         let (norm, head) = (self.weights.output_norm, self.weights.head);
-        backend.norm_matmul(self.picked, norm, eps, head, None, self.logits, r, &[])
+        let runs = self.beside.runs(Rows::Picked, |a| a.head);
+        backend.norm_matmul(self.picked, norm, eps, head, None, self.logits, r, runs)?;
+        self.beside.finish_logits(backend, (self.picked, norm, eps), self.logits, r)
     }
 
     /// Queries, keys and values of a layer; keys and values into the cache.
     fn project(
-        &self,
+        &mut self,
         backend: &mut dyn Backend,
         i: usize,
-        layer: &Layer,
         rows: &StepRows<'_>,
+        adapters: &[AdapterRows],
     ) -> Result<(), DeviceError> {
-        let c = &self.config;
+        let (c, layer) = (&self.config, &self.weights.layers[i]);
+        let runs = self.beside.runs(Rows::All(adapters), |a| a.layers[i].qkv);
         backend.norm_matmul(
             self.x,
             layer.attention_norm,
@@ -169,7 +221,7 @@ impl Decoder {
             layer.qkv_bias,
             self.qkv,
             rows.n_rows,
-            &[],
+            runs,
         )?;
         let spec = RopeStore {
             n_heads: c.n_heads,
@@ -196,15 +248,17 @@ impl Decoder {
 
     /// Output projection and feed-forward, both added to the residual stream `x`.
     fn finish_layer(
-        &self,
+        &mut self,
         backend: &mut dyn Backend,
-        layer: &Layer,
-        attended: BufferId,
-        x: BufferId,
+        i: usize,
+        (attended, x): (BufferId, BufferId),
         n_rows: usize,
+        rows: Rows<'_>,
     ) -> Result<(), DeviceError> {
-        let c = &self.config;
-        backend.matmul_add(attended, layer.output, layer.output_bias, x, n_rows, &[])?;
+        let (c, layer) = (&self.config, &self.weights.layers[i]);
+        let runs = self.beside.runs(rows, |a| a.layers[i].output);
+        backend.matmul_add(attended, layer.output, layer.output_bias, x, n_rows, runs)?;
+        let runs = self.beside.runs(rows, |a| a.layers[i].gate_up);
         backend.norm_gated(
             x,
             layer.feed_forward_norm,
@@ -213,9 +267,10 @@ impl Decoder {
             c.activation,
             self.gated,
             n_rows,
-            &[],
+            runs,
         )?;
-        backend.matmul_add(self.gated, layer.down, layer.down_bias, x, n_rows, &[])
+        let runs = self.beside.runs(rows, |a| a.layers[i].down);
+        backend.matmul_add(self.gated, layer.down, layer.down_bias, x, n_rows, runs)
     }
 }
 

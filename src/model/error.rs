@@ -3,6 +3,7 @@
 //! # Place
 //! Part of `model`.
 
+use super::AdapterError;
 use crate::device::DeviceError;
 use crate::format::FormatError;
 
@@ -33,6 +34,8 @@ pub enum ModelError {
         "the tokenizer has {tokenizer} tokens but the embedding only {embedding} rows; the files do not belong together"
     )]
     TokenizerTooLarge { tokenizer: usize, embedding: usize },
+    #[error(transparent)]
+    Adapter(#[from] AdapterError),
     #[error(transparent)]
     Format(#[from] FormatError),
     #[error(transparent)]

@@ -12,17 +12,21 @@
 //! arXiv:2305.13245; rotary embedding: Su et al. 2021, arXiv:2104.09864; sliding windows: Jiang et al.
 //! 2023, arXiv:2310.06825.
 
+mod adapter;
+mod beside;
 mod config;
 mod config_gguf;
 mod config_hf;
 mod decoder;
 mod error;
+mod part;
 mod rope;
 mod weights;
 
 #[cfg(test)]
 mod tests;
 
+pub use adapter::{Adapter, AdapterError, AdapterProblem, Merged, PeftConfig};
 pub use config::{Architecture, ModelConfig, RopeConfig, RopeScaling};
-pub use decoder::{Decoder, DecoderLimits, StepInput};
+pub use decoder::{AdapterId, AdapterRows, Decoder, DecoderLimits, StepInput};
 pub use error::ModelError;

@@ -5,15 +5,15 @@ use crate::device::{Backend, CpuBackend, KvType, ReferenceBackend, SeqRows, Step
 use crate::format::{GgufFile, Safetensors, Tensors};
 use std::path::{Path, PathBuf};
 
-fn data(path: &str) -> PathBuf {
+pub(super) fn data(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/models").join(path)
 }
 
-fn read_json(path: &Path) -> serde_json::Value {
+pub(super) fn read_json(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(path).expect("committed")).expect("JSON")
 }
 
-fn backend(name: &str) -> Box<dyn Backend> {
+pub(super) fn backend(name: &str) -> Box<dyn Backend> {
     match name {
         "reference" => Box::new(ReferenceBackend::new()),
         "emu" => Box::new(emu::open().expect("asked for where it is built in")),
@@ -21,16 +21,16 @@ fn backend(name: &str) -> Box<dyn Backend> {
     }
 }
 
-struct Golden {
-    ids: Vec<u32>,
-    logits: Vec<f32>, // [T, V]
+pub(super) struct Golden {
+    pub(super) ids: Vec<u32>,
+    pub(super) logits: Vec<f32>, // [T, V]
 }
 
 fn golden(name: &str) -> Golden {
     golden_at(&data(name).join("golden.safetensors"))
 }
 
-fn golden_at(path: &Path) -> Golden {
+pub(super) fn golden_at(path: &Path) -> Golden {
     let bytes = std::fs::read(path).expect("committed");
     let file = safetensors::SafeTensors::deserialize(&bytes).expect("a golden");
     let words = |tensor: &str| -> Vec<[u8; 4]> {
@@ -99,7 +99,7 @@ impl Model {
             let seqs = [SeqRows { first_row: 0, n_rows: n, past, blocks: &BLOCKS, tree: None }];
             let rows = StepRows { n_rows: n, positions: &positions, slots: &slots, seqs: &seqs };
             let logit_rows: Vec<u32> = (0..n as u32).collect();
-            let input = StepInput { ids: part, rows, logit_rows: &logit_rows };
+            let input = StepInput { ids: part, rows, logit_rows: &logit_rows, adapters: &[] };
             self.decoder.step(self.backend.as_mut(), &input).expect("the host is never lost");
             let mut out = vec![0.0; n * v];
             self.backend.read(self.decoder.logits(), 0, &mut out).expect("read");
@@ -111,7 +111,7 @@ impl Model {
 }
 
 /// Largest difference as a share of the largest logit.
-fn relative_error(got: &[f32], expected: &[f32]) -> f32 {
+pub(super) fn relative_error(got: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(got.len(), expected.len());
     let scale = expected.iter().fold(0.0f32, |m, v| m.max(v.abs()));
     got.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / scale

@@ -7,83 +7,12 @@
 //!   all that are missing.
 //! - Every layer tensor in the file is used; one that is not would mean a wrong result, so it is an error.
 
+use super::part::{Naming, Part};
 use super::{ModelConfig, ModelError, rope};
 use crate::base::DType;
 use crate::device::{Backend, MatrixId, MatrixSource, Stacking, VectorId};
 use crate::format::{TensorView, Tensors};
 use std::collections::HashSet;
-
-/// How a file spells tensor names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Naming {
-    Gguf,
-    HuggingFace,
-}
-
-/// A tensor's part in the model. Layer parts are spelled with their layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Embedding,
-    Head,
-    OutputNorm,
-    RopeDivisors,
-    AttentionNorm,
-    Query,
-    Key,
-    Value,
-    Output,
-    QueryNorm,
-    KeyNorm,
-    FeedForwardNorm,
-    Gate,
-    Up,
-    Down,
-}
-
-impl Part {
-    const fn stem(self, naming: Naming) -> &'static str {
-        match (naming, self) {
-            (Naming::Gguf, Self::Embedding) => "token_embd",
-            (Naming::Gguf, Self::Head) => "output",
-            (Naming::Gguf, Self::OutputNorm) => "output_norm",
-            (Naming::Gguf | Naming::HuggingFace, Self::RopeDivisors) => "rope_freqs",
-            (Naming::Gguf, Self::AttentionNorm) => "attn_norm",
-            (Naming::Gguf, Self::Query) => "attn_q",
-            (Naming::Gguf, Self::Key) => "attn_k",
-            (Naming::Gguf, Self::Value) => "attn_v",
-            (Naming::Gguf, Self::Output) => "attn_output",
-            (Naming::Gguf, Self::QueryNorm) => "attn_q_norm",
-            (Naming::Gguf, Self::KeyNorm) => "attn_k_norm",
-            (Naming::Gguf, Self::FeedForwardNorm) => "ffn_norm",
-            (Naming::Gguf, Self::Gate) => "ffn_gate",
-            (Naming::Gguf, Self::Up) => "ffn_up",
-            (Naming::Gguf, Self::Down) => "ffn_down",
-            (Naming::HuggingFace, Self::Embedding) => "model.embed_tokens",
-            (Naming::HuggingFace, Self::Head) => "lm_head",
-            (Naming::HuggingFace, Self::OutputNorm) => "model.norm",
-            (Naming::HuggingFace, Self::AttentionNorm) => "input_layernorm",
-            (Naming::HuggingFace, Self::Query) => "self_attn.q_proj",
-            (Naming::HuggingFace, Self::Key) => "self_attn.k_proj",
-            (Naming::HuggingFace, Self::Value) => "self_attn.v_proj",
-            (Naming::HuggingFace, Self::Output) => "self_attn.o_proj",
-            (Naming::HuggingFace, Self::QueryNorm) => "self_attn.q_norm",
-            (Naming::HuggingFace, Self::KeyNorm) => "self_attn.k_norm",
-            (Naming::HuggingFace, Self::FeedForwardNorm) => "post_attention_layernorm",
-            (Naming::HuggingFace, Self::Gate) => "mlp.gate_proj",
-            (Naming::HuggingFace, Self::Up) => "mlp.up_proj",
-            (Naming::HuggingFace, Self::Down) => "mlp.down_proj",
-        }
-    }
-
-    fn name(self, naming: Naming, layer: Option<usize>, suffix: &str) -> String {
-        let stem = self.stem(naming);
-        match (layer, naming) {
-            (None, _) => format!("{stem}.{suffix}"),
-            (Some(i), Naming::Gguf) => format!("blk.{i}.{stem}.{suffix}"),
-            (Some(i), Naming::HuggingFace) => format!("model.layers.{i}.{stem}.{suffix}"),
-        }
-    }
-}
 
 /// One layer's weights on the device.
 #[derive(Debug)]
@@ -118,11 +47,7 @@ pub(super) fn load(
     backend: &mut dyn Backend,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Weights, ModelError> {
-    let naming = if tensors.tensor("token_embd.weight").is_some() {
-        Naming::Gguf
-    } else {
-        Naming::HuggingFace
-    };
+    let naming = Naming::of(tensors);
     let mut binder = Binder {
         config,
         tensors,

@@ -20,6 +20,15 @@ pub struct Ceilings {
     pub copy_bytes_per_s: f64,
     /// Operations (two a multiplication) of a bf16 product of many rows.
     pub product_ops_per_s: f64,
+    /// The same by the library of the device's vendor, where one is installed.
+    pub library_ops_per_s: Option<f64>,
+}
+
+impl Ceilings {
+    /// Operations in a second that a product could do at best, as far as anybody showed here.
+    pub fn best_product(&self) -> f64 {
+        self.library_ops_per_s.map_or(self.product_ops_per_s, |ops| ops.max(self.product_ops_per_s))
+    }
 }
 
 /// A measurement grows until one run takes this long: short ones measure the launch.
@@ -40,10 +49,11 @@ pub fn ceilings(
     home: Option<&Path>,
 ) -> Result<Ceilings, RuntimeError> {
     let mut backend = device::open(choice, threads, home)?.backend;
-    Ok(Ceilings {
-        copy_bytes_per_s: copy_rate(backend.as_mut())?,
-        product_ops_per_s: product_rate(backend.as_mut())?,
-    })
+    let copy_bytes_per_s = copy_rate(backend.as_mut())?;
+    let (product_ops_per_s, side) = product_rate(backend.as_mut())?;
+    let us = backend.library_product_us(STEP_ROWS_MAX, side, side)?;
+    let library_ops_per_s = us.map(|us| product_ops(side) / (us * 1e-6));
+    Ok(Ceilings { copy_bytes_per_s, product_ops_per_s, library_ops_per_s })
 }
 
 /// The best of a few runs, each waited for: reading an element is what waits.
@@ -79,7 +89,13 @@ fn copy_rate(backend: &mut dyn Backend) -> Result<f64, RuntimeError> {
     }
 }
 
-fn product_rate(backend: &mut dyn Backend) -> Result<f64, RuntimeError> {
+/// Operations of a product of a full step with a square matrix.
+fn product_ops(side: usize) -> f64 {
+    2.0 * (STEP_ROWS_MAX * side * side) as f64
+}
+
+/// The rate, and the side of the matrix that it was measured with.
+fn product_rate(backend: &mut dyn Backend) -> Result<(f64, usize), RuntimeError> {
     let mut side = 128;
     let mut random = RandomBits::new(1);
     loop {
@@ -91,7 +107,7 @@ fn product_rate(backend: &mut dyn Backend) -> Result<f64, RuntimeError> {
         let out = backend.buffer(STEP_ROWS_MAX * side)?;
         let ms = best_ms(backend, out, &mut |b| b.matmul_add(x, w, None, out, STEP_ROWS_MAX, &[]))?;
         if ms >= RUN_MS_MIN || side == PRODUCT_SIDE_MAX {
-            return Ok(2.0 * (STEP_ROWS_MAX * side * side) as f64 / (ms / 1e3));
+            return Ok((product_ops(side) / (ms / 1e3), side));
         }
         side *= 2;
     }

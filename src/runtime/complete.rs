@@ -114,6 +114,19 @@ pub enum PromptStyle {
     ToolGen,
 }
 
+impl PromptStyle {
+    /// By the spelling that options and manifests use.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "plain" => Some(Self::Plain),
+            "chat" => Some(Self::Chat),
+            "toolgen" => Some(Self::ToolGen),
+            _ => None,
+        }
+    }
+}
+
 /// What guides the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GuideMode {
@@ -215,7 +228,9 @@ impl Model {
         let outputs = self.run(works, Some(tool), &mut |_, _| {})?;
         let n = config.params.n;
         let placed = outputs.into_iter().enumerate();
-        Ok(placed.map(|(i, output)| targets[i / n].completed(output, config.style, cuts[i / n])).collect())
+        Ok(placed
+            .map(|(i, output)| targets[i / n].completed(output, config.style, cuts[i / n]))
+            .collect())
     }
 
     /// The tokens that the model is shown for a target.
@@ -259,6 +274,7 @@ impl Model {
             stop_rule: Some(Box::new(rule)),
             selection: config.selection,
             explain: config.explain,
+            adapter: self.current_adapter(),
         };
         let after = target.text[target.range.end..].to_owned();
         let surroundings = Surroundings { path: target.path.clone(), before, after };

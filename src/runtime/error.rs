@@ -37,6 +37,32 @@ pub enum RuntimeError {
         "'{text}' is {n_tokens} tokens of this model's vocabulary; a trigger must be one token: take one that an adapter adds, or an existing special token"
     )]
     NoTrigger { text: String, n_tokens: usize },
+    #[error("the adapter '{name}' has no adapter_config.json in {}; name the folder that peft saved, or a .gguf file", path.display())]
+    NoAdapterConfig { name: String, path: PathBuf },
+    #[error(
+        "there is no adapter {spec:?}: neither a folder, nor a .gguf file, nor a name in {looked_in}"
+    )]
+    NoSuchAdapter { spec: String, looked_in: String },
+    #[error("no adapter '{name}' is loaded beside the weights; loaded are: {known}")]
+    NotLoaded { name: String, known: String },
+    #[error("{n} adapters were named; at most {max} can be loaded")]
+    TooManyAdapters { n: usize, max: usize },
+    #[error("two adapters are called '{name}': {} and {}; give one another name with NAME=PATH", first.display(), second.display())]
+    SameName { name: String, first: PathBuf, second: PathBuf },
+    #[error(
+        "token {token} is {first_text:?} in the adapter '{first}' and {second_text:?} in '{second}'; load one of them at a time"
+    )]
+    TwoSpellings {
+        token: u32,
+        first: String,
+        first_text: String,
+        second: String,
+        second_text: String,
+    },
+    #[error(
+        "the adapter '{name}' was trained on {base} with the hash {expected}, but {} has {got}; use that model, or --adapter-force to try", path.display()
+    )]
+    OtherBase { name: String, base: String, expected: String, path: PathBuf, got: String },
     #[error("{} {problem}", path.display())]
     BadFile { path: PathBuf, problem: String },
     #[error("pylint is not installed for {}; run `{} -m pip install pylint`, or name another interpreter with --python", python.display(), python.display())]

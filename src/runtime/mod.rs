@@ -4,6 +4,7 @@
 //! Uses everything below it. Used by `profile`, `bench` and `cli`. It parses no arguments and prints
 //! nothing.
 
+mod adapter;
 mod ask;
 mod body;
 mod ceiling;
@@ -21,6 +22,10 @@ mod syntax;
 mod synth;
 mod tool;
 
+pub use adapter::{
+    AdapterBase, AdapterManifest, AdapterPlan, AdapterShelf, AdapterTrigger, AdapterUse,
+    OpenAdapter, check_adapter,
+};
 pub use ask::ToolTimes;
 pub use ceiling::{Ceilings, ceilings};
 pub use complete::{CompleteConfig, Completion, GuideMode, PromptStyle, Target};

@@ -4,6 +4,7 @@
 //! Part of `runtime`, its composition root: the only code that opens model files and picks a device.
 
 use super::RuntimeError;
+use super::adapter::{self, AdapterPlan, AdapterUse, Loaded, OpenAdapter};
 use super::device::{self, DeviceChoice};
 use super::drive::{Output, Work, drive};
 use super::grammar::GrammarPool;
@@ -12,8 +13,8 @@ use crate::base::{CandidateSource, TokenId, limit};
 use crate::constrain::{Constraint, NameStore, PaperCache, PaperConfig, TokenTrie, Vocabulary};
 use crate::device::KvType;
 use crate::engine::{Encode, Engine, EngineConfig, Request, SamplingParams};
-use crate::format::{Fingerprint, GgufFile, Safetensors, Tensors};
-use crate::model::{Decoder, DecoderLimits, ModelConfig};
+use crate::format::{Fingerprint, GgufFile, Safetensors, Sha256Hex, Tensors};
+use crate::model::{Adapter, AdapterId, Decoder, DecoderLimits, Merged, ModelConfig};
 use crate::tokenizer::{AddBos, ChatOptions, Message, Specials, Tokenizer};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -84,6 +85,14 @@ pub enum Prompt {
     Tokens(Vec<u32>),
 }
 
+/// What a model is made of, before it is on a device.
+struct Parts<'a> {
+    shape: ModelConfig,
+    tokenizer: Tokenizer,
+    tensors: &'a dyn Tensors,
+    fingerprint: Fingerprint,
+}
+
 /// Who is told what while a model loads.
 struct Hooks<'a> {
     on_plan: &'a mut dyn FnMut(&MemoryPlan),
@@ -101,6 +110,9 @@ pub struct Model {
     paper_cache: PaperCache,
     threads: usize,
     device_note: Option<String>,
+    adapters: Vec<Loaded>,
+    /// What requests run with unless they say otherwise.
+    current: Option<AdapterId>,
     engine: Engine,
 }
 
@@ -114,49 +126,85 @@ impl Model {
         config: &LoadConfig,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, RuntimeError> {
-        Self::load_planned(files, config, &mut |_| {}, progress)
+        Self::load_planned(files, config, &AdapterPlan::NONE, &mut |_| {}, progress)
     }
 
-    /// The same, telling `on_plan` how the memory of a device that has its own will be used, before it is.
+    /// The same with adapters, telling `on_plan` how the memory of a device that has its own will be used, before it is.
     ///
     /// # Errors
-    /// As [`Model::load`].
+    /// As [`Model::load`]; adapters that do not fit, or two of one name.
     pub fn load_planned(
         files: &ModelFiles,
         config: &LoadConfig,
+        adapters: &AdapterPlan<'_>,
         on_plan: &mut dyn FnMut(&MemoryPlan),
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, RuntimeError> {
         let mut hooks = Hooks { on_plan, progress };
+        adapter::check(adapters, files)?;
         match files {
             ModelFiles::Gguf(path) => {
                 let file = GgufFile::open(path)?;
-                let rows = file
-                    .tensor("token_embd.weight")
-                    .map_or(0, |t| t.shape.first().copied().unwrap_or(0));
-                let shape = ModelConfig::from_gguf(file.metadata(), rows)?;
+                let shape = gguf_shape(&file)?;
                 let tokenizer = Tokenizer::from_gguf(file.metadata())?;
-                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, &mut hooks)
+                let fingerprint = file.fingerprint();
+                let parts = Parts { shape, tokenizer, tensors: &file, fingerprint };
+                Self::adapted(files, parts, adapters, config, &mut hooks)
             }
             ModelFiles::Folder(path) => {
                 let shape = ModelConfig::from_hf(&read_json(&path.join("config.json"))?)?;
                 let tokenizer = Tokenizer::from_folder(path)?;
                 let file = Safetensors::open(path)?;
-                Self::build(files, shape, tokenizer, &file, file.fingerprint(), config, &mut hooks)
+                let fingerprint = file.fingerprint();
+                let parts = Parts { shape, tokenizer, tensors: &file, fingerprint };
+                Self::adapted(files, parts, adapters, config, &mut hooks)
             }
         }
     }
 
-    fn build(
+    /// Merge adapters, or put them beside the weights.
+    fn adapted(
         files: &ModelFiles,
-        shape: ModelConfig,
-        tokenizer: Tokenizer,
-        tensors: &dyn Tensors,
-        fingerprint: Fingerprint,
+        mut parts: Parts<'_>,
+        plan: &AdapterPlan<'_>,
         config: &LoadConfig,
         hooks: &mut Hooks<'_>,
     ) -> Result<Self, RuntimeError> {
-        tokenizer.check_fits(shape.vocab)?;
+        let n_base = parts.shape.vocab;
+        parts.tokenizer.check_fits(n_base)?;
+        if plan.adapters.is_empty() {
+            return Self::build(files, parts, config, hooks);
+        }
+        let all: Vec<&Adapter> = plan.adapters.iter().map(|a| &a.adapter).collect();
+        let (merged, beside): (&[&Adapter], &[&Adapter]) = match plan.usage {
+            AdapterUse::Merged => (&all, &[]),
+            AdapterUse::PerRequest => (&[], &all),
+        };
+        let (tensors, shape) = Merged::new(parts.tensors, &parts.shape, merged, beside)?;
+        let added = adapter::new_tokens(plan.adapters, parts.tokenizer.len(), shape.vocab)?;
+        let tokenizer = parts.tokenizer.with_added(&added)?;
+        if plan.usage == AdapterUse::Merged {
+            parts.fingerprint = combined(parts.fingerprint, plan.adapters);
+        }
+        let parts = Parts { shape, tokenizer, tensors: &tensors, fingerprint: parts.fingerprint };
+        let mut model = Self::build(files, parts, config, hooks)?;
+        for open in plan.adapters {
+            let id = match plan.usage {
+                AdapterUse::Merged => None,
+                AdapterUse::PerRequest => Some(model.engine.add_adapter(&open.adapter, n_base)?),
+            };
+            model.adapters.push(Loaded { open: open.clone(), id });
+        }
+        Ok(model)
+    }
+
+    fn build(
+        files: &ModelFiles,
+        parts: Parts<'_>,
+        config: &LoadConfig,
+        hooks: &mut Hooks<'_>,
+    ) -> Result<Self, RuntimeError> {
+        let Parts { shape, tokenizer, tensors, fingerprint } = parts;
         let device::Opened { mut backend, note } =
             device::open(config.device, threads(config), config.home.as_deref())?;
         let block = limit::KV_BLOCK_TOKENS;
@@ -200,6 +248,8 @@ impl Model {
             paper_cache: PaperCache::default(),
             threads: threads(config).get(),
             device_note: note,
+            adapters: Vec::new(),
+            current: None,
             engine,
         })
     }
@@ -208,9 +258,46 @@ impl Model {
         &self.files
     }
 
-    /// Identifies the weights, for cache keys and results.
+    /// Identifies the weights, merged adapters included, for cache keys and results.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
+    }
+
+    /// Identifies what computes a request's keys and values: the weights, and the adapter that it names with
+    /// its scale. Whatever is cached for longer than a request is cached under this.
+    pub fn cache_key(&self, adapter: Option<AdapterId>) -> Fingerprint {
+        let is_it = |loaded: &&Loaded| adapter.is_some() && loaded.id == adapter;
+        match self.adapters.iter().find(is_it) {
+            Some(loaded) => combined(self.fingerprint, std::slice::from_ref(&loaded.open)),
+            None => self.fingerprint,
+        }
+    }
+
+    /// The adapters that were loaded, merged or not.
+    pub fn adapters(&self) -> impl Iterator<Item = &OpenAdapter> {
+        self.adapters.iter().map(|loaded| &loaded.open)
+    }
+
+    /// An adapter beside the weights by its name, for [`Request::adapter`].
+    ///
+    /// # Errors
+    /// When none of that name is loaded, with those that are.
+    pub fn adapter(&self, name: &str) -> Result<AdapterId, RuntimeError> {
+        let beside = || self.adapters.iter().filter_map(|l| Some((l.open.name(), l.id?)));
+        let found = beside().find(|(n, _)| *n == name);
+        found.map(|(_, id)| id).ok_or_else(|| RuntimeError::NotLoaded {
+            name: name.to_owned(),
+            known: beside().map(|(n, _)| n).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Requests made from now on run with this adapter, or with none.
+    pub fn use_adapter(&mut self, adapter: Option<AdapterId>) {
+        self.current = adapter;
+    }
+
+    pub(super) fn current_adapter(&self) -> Option<AdapterId> {
+        self.current
     }
 
     pub fn tokenizer(&self) -> &Tokenizer {
@@ -360,6 +447,7 @@ impl Model {
     ) -> Result<Vec<Output>, RuntimeError> {
         let mut request = Request::new(self.encode(prompt)?, params);
         request.constraint = constraint;
+        request.adapter = self.current;
         self.run(vec![Work::plain(request)], None, on_text)
     }
 
@@ -374,7 +462,8 @@ impl Model {
         let works = prompts
             .iter()
             .map(|(prompt, params)| {
-                let request = Request::new(self.encode(prompt)?, params.clone());
+                let mut request = Request::new(self.encode(prompt)?, params.clone());
+                request.adapter = self.current;
                 Ok(Work::plain(request))
             })
             .collect::<Result<_, RuntimeError>>()?;
@@ -389,6 +478,30 @@ impl Model {
     ) -> Result<Vec<Output>, RuntimeError> {
         drive(&mut self.engine, &self.tokenizer, works, tool, on_text)
     }
+}
+
+fn gguf_shape(file: &GgufFile) -> Result<ModelConfig, RuntimeError> {
+    let rows = file.tensor("token_embd.weight").and_then(|t| t.shape.first().copied());
+    Ok(ModelConfig::from_gguf(file.metadata(), rows.unwrap_or(0))?)
+}
+
+/// The shape of a model that is not loaded.
+pub(super) fn shape_of(files: &ModelFiles) -> Result<ModelConfig, RuntimeError> {
+    match files {
+        ModelFiles::Gguf(path) => gguf_shape(&GgufFile::open(path)?),
+        ModelFiles::Folder(path) => {
+            Ok(ModelConfig::from_hf(&read_json(&path.join("config.json"))?)?)
+        }
+    }
+}
+
+/// A fingerprint that adapters are part of.
+fn combined(base: Fingerprint, adapters: &[OpenAdapter]) -> Fingerprint {
+    use sha2::Digest;
+    let mut hash = sha2::Sha256::new();
+    hash.update(base.0);
+    adapters.iter().for_each(|a| hash.update(a.key().0));
+    Sha256Hex(hash.finalize().into())
 }
 
 /// Cuts the rest of a name into tokens; a name that the vocabulary cannot write has none.

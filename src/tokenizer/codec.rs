@@ -15,7 +15,7 @@ use super::role::{EOS_NAMES, EosSet, FIM_NAMES, FimTokens};
 use super::sentencepiece::SentencePiece;
 use super::stream::StreamDecoder;
 use super::token_bytes::{Kind, TokenBytes};
-use crate::base::TokenId;
+use crate::base::{TokenId, limit};
 
 /// What the names of special tokens in a text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Tokenizer {
     fim: Option<FimTokens>,
     chat: Option<Result<ChatTemplate, BrokenTemplate>>,
     space_first: bool,
+    /// Special tokens that the files of the model do not have.
+    added: Option<Names>,
 }
 
 /// The algorithm behind a vocabulary.
@@ -138,7 +140,46 @@ impl Tokenizer {
             fim,
             chat,
             space_first: parts.space_first,
+            added: None,
         }
+    }
+
+    /// The same with more special tokens, which are never part of text. An id that the vocabulary has already must
+    /// be a token of that kind; it gets one more spelling.
+    ///
+    /// # Errors
+    /// When an id or a spelling means something else already.
+    pub fn with_added(mut self, added: &[(String, TokenId)]) -> Result<Self, TokenizerError> {
+        let fresh: Vec<_> = (added.iter())
+            .filter(|(text, id)| self.special_ids.get(text) != Some(id))
+            .cloned()
+            .collect();
+        for (text, id) in &fresh {
+            let clash = |problem: String| TokenizerError::BadAddedToken {
+                text: text.clone(),
+                id: id.0,
+                problem,
+            };
+            if let Some(other) = self.special_ids.get(text) {
+                return Err(clash(format!("it is token {} of the model already", other.0)));
+            }
+            if text.is_empty() || id.index() >= limit::VOCAB_TOKENS_MAX {
+                return Err(clash("a spelling and an id within a vocabulary were expected".into()));
+            }
+            if !self.is_control(*id) {
+                let spelled = String::from_utf8_lossy(self.token_bytes(*id));
+                return Err(clash(format!("that token is the text {spelled:?}")));
+            }
+            let token_bytes = Arc::make_mut(&mut self.token_bytes);
+            while token_bytes.len() <= id.index() {
+                token_bytes.push([]);
+                self.hidden.push(true);
+            }
+            self.special_ids.insert(text.clone(), *id);
+            self.special_texts.insert(*id, text.clone());
+        }
+        self.added = Names::new(fresh)?;
+        Ok(self)
     }
 
     /// The ids of a text.
@@ -151,19 +192,15 @@ impl Tokenizer {
         specials: Specials,
         bos: AddBos,
     ) -> Result<Vec<TokenId>, TokenizerError> {
-        let mut ids = match (&self.engine, specials) {
-            (Engine::BytePair(model), Specials::Parse) => model.encode(text)?,
-            (Engine::BytePair(model), Specials::AsText) => model.encode_as_text(text)?,
-            (Engine::Pieces(pieces), specials) => {
-                let names = match specials {
-                    Specials::Parse => &pieces.all_names,
-                    Specials::AsText => &pieces.user_names,
-                };
-                let mut ids = Vec::new();
-                pieces.encode(text, names.as_ref(), self.space_first, &mut ids);
-                ids
-            }
-        };
+        let mut ids = Vec::new();
+        let mut done = 0;
+        let added = self.added.as_ref().filter(|_| specials == Specials::Parse);
+        for (found, id) in added.into_iter().flat_map(|names| names.find(text)) {
+            self.encode_part(&text[done..found.start], specials, &mut ids)?;
+            ids.push(id);
+            done = found.end;
+        }
+        self.encode_part(&text[done..], specials, &mut ids)?;
         if bos == AddBos::Auto
             && self.add_bos
             && let Some(bos) = self.bos
@@ -172,6 +209,26 @@ impl Tokenizer {
             ids.insert(0, bos);
         }
         Ok(ids)
+    }
+
+    fn encode_part(
+        &self,
+        text: &str,
+        specials: Specials,
+        ids: &mut Vec<TokenId>,
+    ) -> Result<(), TokenizerError> {
+        match (&self.engine, specials) {
+            (Engine::BytePair(model), Specials::Parse) => ids.extend(model.encode(text)?),
+            (Engine::BytePair(model), Specials::AsText) => ids.extend(model.encode_as_text(text)?),
+            (Engine::Pieces(pieces), specials) => {
+                let names = match specials {
+                    Specials::Parse => &pieces.all_names,
+                    Specials::AsText => &pieces.user_names,
+                };
+                pieces.encode(text, names.as_ref(), self.space_first, ids);
+            }
+        }
+        Ok(())
     }
 
     /// The ids of bytes that continue a text: nothing is put in front, special tokens are text, bytes
@@ -332,6 +389,12 @@ impl Names {
             .map_err(|e| TokenizerError::Encode { problem: e.to_string() })?;
         Ok(Some(Self { finder, ids }))
     }
+
+    /// Where names are in a text, and their tokens.
+    fn find(&self, text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, TokenId)> {
+        let matches = self.finder.find_iter(text);
+        matches.map(|found| (found.range(), self.ids[found.pattern().as_usize()]))
+    }
 }
 
 impl Pieces {
@@ -343,11 +406,10 @@ impl Pieces {
             part => self.model.encode(part, ids),
         };
         let mut done = 0;
-        for found in names.iter().flat_map(|names| names.finder.find_iter(text)) {
-            plain(&text[done..found.start()], ids);
-            let names = names.expect("a match comes from names");
-            ids.push(names.ids[found.pattern().as_usize()]);
-            done = found.end();
+        for (found, id) in names.into_iter().flat_map(|names| names.find(text)) {
+            plain(&text[done..found.start], ids);
+            ids.push(id);
+            done = found.end;
         }
         plain(&text[done..], ids);
     }

@@ -41,6 +41,8 @@ pub enum TokenizerError {
     BadMerge { index: usize, merge: String },
     #[error("the byte-pair merges do not fit the vocabulary: {problem}")]
     BadMerges { problem: String },
+    #[error("the token {text:?} cannot be added under the id {id}: {problem}")]
+    BadAddedToken { text: String, id: u32, problem: String },
     #[error("the text cannot be encoded: {problem}")]
     Encode { problem: String },
     #[error(

@@ -22,7 +22,7 @@ pub(super) enum Kind {
 }
 
 /// Bytes by token id, in one allocation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct TokenBytes {
     bytes: Vec<u8>,
     /// End of each token's bytes; its start is the end before.

@@ -1,5 +1,6 @@
 //! The one integration binary: what a user sees, through the library and the program.
 
+mod adapter;
 mod complete;
 mod device;
 mod fuzz;

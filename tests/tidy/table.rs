@@ -54,6 +54,7 @@ pub(crate) const CRATES: &[(&str, &[&str])] = &[
     ("minijinja-contrib", &["tokenizer"]),
     ("tokenizers", &["tokenizer"]),
     ("aho-corasick", &["tokenizer"]),
+    ("fancy-regex", &["model"]),
     ("unicode-normalization", &["repo", "tokenizer", "complete", "constrain", "augment"]),
     ("tree-sitter", &["repo"]),
     ("tree-sitter-python", &["repo"]),

@@ -42,9 +42,9 @@ pub(in crate::cli) struct Args {
     /// Most tokens of the file that the model is shown; its top is left out beyond them.
     #[arg(long, value_name = "N", default_value_t = 2048)]
     prompt_tokens_max: usize,
-    /// How the model is asked.
-    #[arg(long, value_enum, default_value_t = Style::Auto)]
-    prompt_style: Style,
+    /// How the model is asked; what the adapter's manifest says, or auto.
+    #[arg(long, value_enum)]
+    prompt_style: Option<Style>,
     /// List every place where the tool was asked, and what came of it.
     #[arg(long)]
     explain: bool,
@@ -89,12 +89,7 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     let room = args.prompt_tokens_max.saturating_add(args.max_tokens).saturating_add(256);
     let mut model = args.model.load_for(env, room)?;
     let config = CompleteConfig {
-        style: match args.prompt_style {
-            Style::Auto => PromptStyle::Auto,
-            Style::Plain => PromptStyle::Plain,
-            Style::Chat => PromptStyle::Chat,
-            Style::Toolgen => PromptStyle::ToolGen,
-        },
+        style: style(args.prompt_style, &model),
         selection: args.guide.selection(),
         explain: args.explain || args.json,
         times: args.guide.times(),
@@ -132,6 +127,17 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
         message(&format!("the file does not parse with this text: line {line}: {problem}"));
     }
     Ok(outcome(&syntax))
+}
+
+/// What was asked for, or what an adapter was trained with.
+fn style(asked: Option<Style>, model: &Model) -> PromptStyle {
+    match asked {
+        Some(Style::Auto) => PromptStyle::Auto,
+        Some(Style::Plain) => PromptStyle::Plain,
+        Some(Style::Chat) => PromptStyle::Chat,
+        Some(Style::Toolgen) => PromptStyle::ToolGen,
+        None => model.adapters().find_map(|a| a.prompt_style()).unwrap_or(PromptStyle::Auto),
+    }
 }
 
 fn outcome(syntax: &Syntax) -> Outcome {

@@ -52,12 +52,16 @@ fn measure(device: Device, env: &Environment, as_json: bool) -> anyhow::Result<O
         print_json(&json!({
             "copy_bytes_per_s": found.copy_bytes_per_s,
             "product_ops_per_s": found.product_ops_per_s,
+            "library_ops_per_s": found.library_ops_per_s,
         }))?;
     } else {
         print(&format!(
-            "copy {:.1} GB/s, bf16 products {:.3} TFLOP/s\n",
+            "copy {:.1} GB/s, bf16 products {:.3} TFLOP/s{}\n",
             found.copy_bytes_per_s / 1e9,
-            found.product_ops_per_s / 1e12
+            found.product_ops_per_s / 1e12,
+            found.library_ops_per_s.map_or_else(String::new, |ops| {
+                format!(", by the vendor's library {:.3}", ops / 1e12)
+            })
         ))?;
     }
     Ok(Outcome::Fine)

@@ -3,6 +3,7 @@
 //! # Place
 //! Part of `cli`. Verbs share arguments and printing through `cli`, never through each other.
 
+pub(super) mod adapters;
 pub(super) mod augment;
 pub(super) mod bench;
 pub(super) mod candidates;

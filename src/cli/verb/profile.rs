@@ -11,7 +11,7 @@ use crate::cli::output::{message, print, print_json, table};
 use crate::profile::{
     KernelSum, ProfileConfig, ProfileReport, Samples, Timeline, by_kernel, chrome_trace, profile,
 };
-use crate::runtime::{Ceilings, Model, ceilings};
+use crate::runtime::{Ceilings, Model, RuntimeError, ceilings};
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -29,9 +29,10 @@ pub(in crate::cli) struct Args {
     /// Counted repetitions, after one warm-up.
     #[arg(long, value_name = "N", default_value_t = 5)]
     reps: usize,
-    /// Sequences that run side by side; rates are of all of them together.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    batch: usize,
+    /// Sequences that run side by side; rates are of all of them together. Several numbers, with commas between them,
+    /// are measured one after the other; those that the device has no memory for are left out.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1")]
+    batch: Vec<usize>,
     /// Time every kernel in one more repetition and list them.
     #[arg(long)]
     kernels: bool,
@@ -51,10 +52,13 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     anyhow::ensure!(args.gen_tokens > 0, "--gen-tokens is 0; at least 1 is needed");
     anyhow::ensure!(args.reps > 0, "--reps is 0; at least 1 is needed");
     let most = limit::STEP_SEQS_MAX;
+    if let Some(n) = args.batch.iter().find(|&&n| n == 0 || n > most) {
+        anyhow::bail!("--batch is {n}; 1 to {most} was expected");
+    }
+    let is_timed = args.kernels || args.trace.is_some();
     anyhow::ensure!(
-        args.batch > 0 && args.batch <= most,
-        "--batch is {}; 1 to {most} was expected",
-        args.batch
+        !is_timed || args.batch.len() == 1,
+        "--kernels and --trace show one batch; give --batch one number"
     );
     // Before the model takes the memory.
     let ceilings = if args.ceilings {
@@ -63,17 +67,63 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     } else {
         None
     };
-    let (n, prompt, gen_tokens) = (args.batch, args.prompt_tokens, args.gen_tokens);
-    let cache = ProfileConfig::cache_tokens(n, prompt, gen_tokens);
-    let mut model = args.model.load_batch(env, cache, n)?;
-    let vocab = model.tokenizer().len().min(30_000);
-    let config = ProfileConfig {
-        prompts: (0..n).map(|i| prompt_ids(prompt, vocab, i)).collect(),
-        gen_tokens,
-        reps: args.reps,
-        is_timed: args.kernels || args.trace.is_some(),
-    };
-    let report = profile(model.engine_mut(), &config)?;
+    let mut model = load(args, env)?;
+    let (_, n_blocks) = model.engine().cache_blocks();
+    let fit_tokens = n_blocks * limit::KV_BLOCK_TOKENS;
+    let mut rows = Vec::with_capacity(args.batch.len());
+    for &batch in &args.batch {
+        let need = ProfileConfig::cache_tokens(batch, args.prompt_tokens, args.gen_tokens);
+        if args.batch.len() > 1 && need > fit_tokens {
+            let skipped = format!("{need} tokens of cache are needed and {fit_tokens} fit");
+            rows.push(Err((batch, skipped)));
+            continue;
+        }
+        let vocab = model.tokenizer().len().min(30_000);
+        let config = ProfileConfig {
+            prompts: (0..batch).map(|i| prompt_ids(args.prompt_tokens, vocab, i)).collect(),
+            gen_tokens: args.gen_tokens,
+            reps: args.reps,
+            is_timed,
+        };
+        rows.push(Ok(profile(model.engine_mut(), &config)?));
+    }
+    match rows.as_slice() {
+        [Ok(report)] => show(args, report, &model, ceilings.as_ref())?,
+        _ if args.json => {
+            let row = |row: &Row| match row {
+                Ok(report) => as_json(report, &model),
+                Err((batch, reason)) => json!({ "batch": batch, "skipped": reason }),
+            };
+            print_json(&json!({ "rows": rows.iter().map(row).collect::<Vec<_>>() }))?;
+        }
+        _ => print(&batches_table(&rows, &model))?,
+    }
+    Ok(Outcome::Fine)
+}
+
+/// A measured batch, or one that was left out and why.
+type Row = Result<ProfileReport, (usize, String)>;
+
+/// A cache for the largest batch; where several are asked for and that is too much, what fits.
+fn load(args: &Args, env: &Environment) -> anyhow::Result<Model> {
+    let n = args.batch.iter().copied().max().unwrap_or(1);
+    let cache = ProfileConfig::cache_tokens(n, args.prompt_tokens, args.gen_tokens);
+    let loaded = args.model.load_batch(env, cache, n);
+    match loaded.as_ref().map_err(|e| e.downcast_ref::<RuntimeError>()) {
+        Err(Some(&RuntimeError::CacheTooLarge { fit_tokens, .. })) if args.batch.len() > 1 => {
+            args.model.load_batch(env, fit_tokens, n)
+        }
+        _ => loaded,
+    }
+}
+
+/// One batch, with its kernels and timeline where they were asked for.
+fn show(
+    args: &Args,
+    report: &ProfileReport,
+    model: &Model,
+    ceilings: Option<&Ceilings>,
+) -> anyhow::Result<()> {
     let timeline = report.timeline.as_ref();
     if let (Some(path), Some(timeline)) = (&args.trace, timeline) {
         let trace = chrome_trace(timeline, model.engine().backend().name());
@@ -86,18 +136,35 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
     }
     let kernels = timeline.filter(|_| args.kernels);
     if args.json {
-        let mut json = as_json(&report, &model);
+        let mut json = as_json(report, model);
         if let Some(timeline) = kernels {
-            json["kernels"] = kernels_json(timeline, ceilings.as_ref());
+            json["kernels"] = kernels_json(timeline, ceilings);
         }
-        print_json(&json)?;
-    } else {
-        print(&as_table(&report, &model))?;
-        if let Some(timeline) = kernels {
-            print(&kernels_table(timeline, ceilings.as_ref()))?;
-        }
+        return print_json(&json);
     }
-    Ok(Outcome::Fine)
+    print(&as_table(report, model))?;
+    kernels.map_or(Ok(()), |timeline| print(&kernels_table(timeline, ceilings)))
+}
+
+fn batches_table(rows: &[Row], model: &Model) -> String {
+    let number = |v: Option<f64>| v.map_or_else(|| "–".to_owned(), |v| format!("{v:.1}"));
+    let of = |row: &Row| match row {
+        Ok(r) => vec![
+            r.batch.to_string(),
+            number(r.prefill_tokens_per_s.median()),
+            number(r.decode_tokens_per_s.median()),
+            number(r.token_ms.median()),
+            String::new(),
+        ],
+        Err((batch, reason)) => {
+            let none = || "–".to_owned();
+            vec![batch.to_string(), none(), none(), none(), reason.clone()]
+        }
+    };
+    let header = ["batch", "prefill, tokens/s", "decode, tokens/s", "token, ms", ""];
+    let rows: Vec<Vec<String>> = rows.iter().map(of).collect();
+    let (path, device) = (model.files().path().display(), model.engine().backend().description());
+    format!("{path}\n{device}\n\n{}", table(&header, &rows, &[0, 1, 2, 3]))
 }
 
 const PHASES: [&str; 2] = ["prefill", "decode"];
@@ -118,7 +185,7 @@ fn kernels_json(timeline: &Timeline, ceilings: Option<&Ceilings>) -> Value {
                 "bytes_per_s": sum.bytes_per_s(),
                 "ops_per_s": sum.ops_per_s(),
                 "share_of_copy": share(sum.bytes_per_s(), |c| c.copy_bytes_per_s),
-                "share_of_product": share(sum.ops_per_s(), |c| c.product_ops_per_s),
+                "share_of_product": share(sum.ops_per_s(), Ceilings::best_product),
             })
         };
         by_kernel(&timeline.kernels_of(phase)).iter().map(row).collect()
@@ -145,7 +212,7 @@ fn kernels_table(timeline: &Timeline, ceilings: Option<&Ceilings>) -> String {
                 number(s.bytes_per_s(), 1e9),
                 percent(s.bytes_per_s(), ceilings.map(|c| c.copy_bytes_per_s)),
                 number(s.ops_per_s(), 1e9),
-                percent(s.ops_per_s(), ceilings.map(|c| c.product_ops_per_s)),
+                percent(s.ops_per_s(), ceilings.map(Ceilings::best_product)),
             ]
         };
         let header = [phase, "runs", "ms", "share", "GB/s", "of copy", "Gop/s", "of product"];

@@ -275,6 +275,15 @@ impl Backend for CudaBackend {
         self.queue.take_runs()
     }
 
+    fn library_product_us(
+        &mut self,
+        n_rows: usize,
+        n_cols: usize,
+        n_outputs: usize,
+    ) -> Result<Option<f64>, DeviceError> {
+        self.queue.idle_driver()?.time_library((n_rows, n_cols, n_outputs))
+    }
+
     fn make_room(&mut self, spec: &Attention, vocab: usize) -> Result<(), DeviceError> {
         let n_partials = limit::ATTENTION_PARTIALS_MAX * spec.n_heads;
         self.reserve(|s| &mut s.partial_sums, n_partials * spec.head_dim)?;

@@ -103,6 +103,11 @@ pub(in crate::device) trait Driver: Send {
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError>;
     /// Run launches one by one and wait for them: when each began and how long it took.
     fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError>;
+    /// Microseconds that the vendor's own library takes for a bf16 product `[T, C] · [R, C]ᵀ`; `None` where there is none.
+    fn time_library(&mut self, sizes: (usize, usize, usize)) -> Result<Option<f64>, DeviceError> {
+        let _ = sizes;
+        Ok(None)
+    }
     /// Keep launches for [`Driver::replay`], without running them.
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError>;
     fn replay(&mut self, graph: GraphId) -> Result<(), DeviceError>;

@@ -15,6 +15,7 @@ mod choose;
 mod compile;
 mod driver;
 mod kernel;
+mod library;
 mod low_rank;
 mod matrix;
 mod nvidia;

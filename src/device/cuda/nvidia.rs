@@ -16,6 +16,7 @@ use result::DriverError;
 use super::compile;
 use super::driver::{DevicePtr, Driver, GraphId, Launch, Span};
 use super::kernel::KERNELS;
+use super::library::{self, Arrays};
 use super::nvtx::Nvtx;
 use super::probe::{self, Gpu, name_of, unavailable};
 use crate::device::{DeviceError, DeviceMemory};
@@ -155,19 +156,33 @@ impl NvidiaDriver {
         .result()
     }
 
-    fn capture(&self, launches: &[Launch]) -> Result<sys::CUgraphExec, DriverError> {
+    fn start_named(&self, launch: &Launch) -> Result<(), DeviceError> {
+        self.start(launch).map_err(|e| DeviceError::Lost {
+            device: "cuda",
+            problem: format!("{} in {}", name_of(&e), launch.kernel.kernel().name),
+        })
+    }
+
+    fn capture(&self, launches: &[Launch]) -> Result<sys::CUgraphExec, DeviceError> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is this driver's; a capture that began is ended below in any case.
-        unsafe { result::stream::begin_capture(self.stream, mode) }?;
-        let started = launches.iter().try_for_each(|launch| self.start(launch));
+        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(lost)?;
+        let started = launches.iter().try_for_each(|launch| self.start_named(launch));
         // SAFETY: as above.
-        let graph = unsafe { result::stream::end_capture(self.stream) }?;
-        // SAFETY: the graph was just made, and is destroyed once.
-        let exec = started.and_then(|()| unsafe {
-            result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0))
-        });
-        // SAFETY: as above.
-        unsafe { result::graph::destroy(graph) }?;
+        let captured = unsafe { result::stream::end_capture(self.stream) };
+        let exec = match (started, captured) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Err(error)) => Err(lost(error)),
+            (Ok(()), Ok(graph)) => {
+                let flags = sys::CUgraphInstantiate_flags(0);
+                // SAFETY: the graph was just made.
+                unsafe { result::graph::instantiate(graph, flags) }.map_err(lost)
+            }
+        };
+        if let Ok(graph) = captured {
+            // SAFETY: as above; destroyed once.
+            let _ = unsafe { result::graph::destroy(graph) };
+        }
         exec
     }
 
@@ -328,21 +343,46 @@ impl Driver for NvidiaDriver {
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
         self.bind().map_err(lost)?;
         let _range = self.nvtx.range(launch.kernel.kernel().entry);
-        self.start(launch).map_err(|e| DeviceError::Lost {
-            device: "cuda",
-            problem: format!("{} in {}", name_of(&e), launch.kernel.kernel().name),
-        })
+        self.start_named(launch)
     }
 
     fn time(&mut self, launches: &[Launch]) -> Result<Vec<Span>, DeviceError> {
+        probe::check_timing()?;
         self.bind().map_err(lost)?;
         self.between_events(launches).map_err(lost)
+    }
+
+    fn time_library(&mut self, sizes: (usize, usize, usize)) -> Result<Option<f64>, DeviceError> {
+        if !library::is_there() || probe::check_timing().is_err() {
+            return Ok(None);
+        }
+        let (n_rows, n_cols, n_outputs) = sizes;
+        let what = "a product of the library";
+        let (x_bytes, w_bytes) = (2 * n_rows * n_cols, 2 * n_outputs * n_cols);
+        let arrays = Arrays {
+            xs: self.allocate(x_bytes, what)?,
+            w: self.allocate(w_bytes, what)?,
+            out: self.allocate(4 * n_rows * n_outputs, what)?,
+            workspace: self.allocate(library::WORKSPACE_BYTES, what)?,
+        };
+        self.clear(arrays.xs, x_bytes)?;
+        self.clear(arrays.w, w_bytes)?;
+        // SAFETY: arrays of these sizes; `clear` made the context current.
+        let us = unsafe { library::time(self.stream, &arrays, sizes) };
+        for at in [arrays.xs, arrays.w, arrays.out, arrays.workspace] {
+            self.release(at);
+        }
+        match us {
+            Ok(us) => Ok(Some(us)),
+            Err(library::Failure::Library) => Ok(None),
+            Err(library::Failure::Device(error)) => Err(lost(error)),
+        }
     }
 
     fn record(&mut self, launches: &[Launch]) -> Result<GraphId, DeviceError> {
         self.bind().map_err(lost)?;
         let _range = self.nvtx.range(c"tether record");
-        let exec = self.capture(launches).map_err(lost)?;
+        let exec = self.capture(launches)?;
         let free = self.graphs.iter().position(Option::is_none);
         let i = free.unwrap_or_else(|| {
             self.graphs.push(None);

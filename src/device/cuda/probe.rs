@@ -15,7 +15,7 @@ pub(super) const CAPABILITY_MIN: (i32, i32) = (8, 0);
 pub(super) const DRIVER_VERSION_MIN: i32 = 13_000;
 
 /// Every function that this folder calls. An old driver, or a stub for linking, may lack the newer ones.
-const SYMBOLS: [&str; 37] = [
+const SYMBOLS: [&str; 36] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -37,7 +37,6 @@ const SYMBOLS: [&str; 37] = [
     "cuMemcpyDtoHAsync_v2",
     "cuEventCreate",
     "cuEventDestroy_v2",
-    "cuEventElapsedTime_v2",
     "cuEventRecord",
     "cuStreamCreate",
     "cuStreamSynchronize",
@@ -54,6 +53,9 @@ const SYMBOLS: [&str; 37] = [
     "cuGraphDestroy",
     "cuGraphExecDestroy",
 ];
+
+/// Between two events; drivers before 570 lack it, and only measuring needs it.
+const ELAPSED: &str = "cuEventElapsedTime_v2";
 
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +116,19 @@ pub fn gpus() -> Result<Vec<Gpu>, DeviceError> {
         ))));
     }
     (0..count).map(|ordinal| gpu(ordinal, driver)).collect()
+}
+
+/// Whether kernels can be timed.
+///
+/// # Errors
+/// A driver that is too old for it.
+pub(super) fn check_timing() -> Result<(), DeviceError> {
+    if has_symbol(ELAPSED) {
+        return Ok(());
+    }
+    Err(unavailable(format!(
+        "the driver's library has no function {ELAPSED}, which timing needs; update it to the 580 series"
+    )))
 }
 
 fn has_symbol(name: &str) -> bool {

@@ -112,6 +112,11 @@ impl Store {
         })
     }
 
+    /// The folder that everything is kept in.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
     /// Where a model is: a known name, a `.gguf` file, a model folder, or `hf:OWNER/NAME[@REVISION]` that
     /// was pulled. Touches no network.
     ///

@@ -28,6 +28,8 @@ use crate::device::{DeviceError, LowRankSource};
 const INNER_ROWS: usize = 8;
 /// Rows of a step whose terms are added together, so that `b` is widened once for them.
 const OUTER_ROWS: usize = 4;
+/// Groups of outputs whose terms are added together for a single row.
+const OUTER_GROUPS: usize = 4;
 /// Looks at the counter before a thread that waits lets others run.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
 
@@ -295,25 +297,49 @@ pub(super) struct AddOuter {
 }
 
 impl AddOuter {
+    /// The terms of `N` rows from `first` on with `G` groups from `group` on, side by side: a sum waits for its
+    /// last addition, so several of them go on together.
     #[inline(always)]
-    fn rows<S: Lanes, const N: usize>(&self, s: S, group: usize, first: usize) {
+    fn block<S: Lanes, const N: usize, const G: usize>(&self, s: S, group: usize, first: usize) {
         let rank = self.outer.rank;
         let b = self.outer.b.wrapping_add((self.g + group) * rank * LANES);
         let inner = self.inner.wrapping_add(first * self.inner_stride + self.outer.first);
         let sums = self.sums.wrapping_add((group * self.m + first) * LANES);
         // SAFETY: the sums are this thread's; the inner products were waited for; `b` has every group.
         unsafe {
-            let mut totals = [s.splat(0.0); N];
+            let mut totals = [[s.splat(0.0); N]; G];
             for j in 0..rank {
-                let b = s.load_f16(b.add(j * LANES));
-                for (r, total) in totals.iter_mut().enumerate() {
-                    *total = s.fma(s.splat(*inner.add(r * self.inner_stride + j)), b, *total);
+                let mut x = [s.splat(0.0); N];
+                for (r, x) in x.iter_mut().enumerate() {
+                    *x = s.splat(*inner.add(r * self.inner_stride + j));
+                }
+                for (g, totals) in totals.iter_mut().enumerate() {
+                    let b = s.load_f16(b.add((g * rank + j) * LANES));
+                    for (total, &x) in totals.iter_mut().zip(&x) {
+                        *total = s.fma(x, b, *total);
+                    }
                 }
             }
-            for (r, &total) in totals.iter().enumerate() {
-                let at = sums.add(r * LANES);
-                s.store(at, s.add(s.load(at), total));
+            for (g, totals) in totals.iter().enumerate() {
+                for (r, &total) in totals.iter().enumerate() {
+                    let at = sums.add((g * self.m + r) * LANES);
+                    s.store(at, s.add(s.load(at), total));
+                }
             }
+        }
+    }
+
+    /// One row with every group.
+    #[inline(always)]
+    fn row<S: Lanes>(&self, s: S, row: usize) {
+        let mut group = 0;
+        while group + OUTER_GROUPS <= self.n {
+            self.block::<S, 1, OUTER_GROUPS>(s, group, row);
+            group += OUTER_GROUPS;
+        }
+        while group < self.n {
+            self.block::<S, 1, 1>(s, group, row);
+            group += 1;
         }
     }
 }
@@ -323,16 +349,13 @@ impl Kernel for AddOuter {
 
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        for group in 0..self.n {
-            let mut row = self.rows.start;
-            while row + OUTER_ROWS <= self.rows.end {
-                self.rows::<S, OUTER_ROWS>(s, group, row);
-                row += OUTER_ROWS;
+        let mut row = self.rows.start;
+        while row + OUTER_ROWS <= self.rows.end {
+            for group in 0..self.n {
+                self.block::<S, OUTER_ROWS, 1>(s, group, row);
             }
-            while row < self.rows.end {
-                self.rows::<S, 1>(s, group, row);
-                row += 1;
-            }
+            row += OUTER_ROWS;
         }
+        (row..self.rows.end).for_each(|row| self.row(s, row));
     }
 }

@@ -14,14 +14,17 @@ enum How {
     Gated,
 }
 
+/// Rank, a and b of a part that has terms.
+type Term = Option<(usize, Vec<f32>, Vec<f32>)>;
+
 /// A matrix of parts in f32, two sets of terms for it, and rows.
 struct Fixture {
     how: How,
     cols: usize,
     part_rows: Vec<usize>,
     weights: Vec<Vec<u8>>,
-    /// For each set and part: rank, a, b; not every part has some.
-    terms: [Vec<Option<(usize, Vec<f32>, Vec<f32>)>>; 2],
+    /// For each set, one entry for each part.
+    terms: [Vec<Term>; 2],
     norm: Vec<f32>,
     x: Vec<f32>,
     n_rows: usize,
