@@ -2,11 +2,12 @@
 
     python3 scripts/finetune/corpus.py --out .cache/finetune
 
-writes OUT/repos/NAME for every line of corpus.txt (Python files only), OUT/repos/stdlib from the interpreter that runs
-this, OUT/python (an environment without packages, so that what is installed here does not change the data) and
-OUT/corpus.json (names, versions, hashes, licences). Then:
+writes OUT/repos/NAME for every line of corpus.txt (Python files only), OUT/repos/stdlib from the interpreter that
+runs this, OUT/python (an environment without packages, so that what is installed here does not change the data)
+and OUT/corpus.json (names, versions, hashes, licences). Then:
 
-    tether augment .cache/finetune/repos/* --python .cache/finetune/python/bin/python -o .cache/finetune/data
+    tether augment .cache/finetune/repos/* --python .cache/finetune/python/bin/python \\
+        --tokenizer smollm2 --tokens-max 128 --functions-max 1000 -o .cache/finetune/data
 """
 
 import argparse
@@ -21,9 +22,21 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LINE = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})\s+# (?P<licence>.+)$")
+LINE = re.compile(
+    r"^(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})\s+# (?P<licence>.+)$"
+)
 # Tests of the library, and what is not Python's own code or not code to learn from.
-NOT_STDLIB = {"test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "site-packages", "__pycache__", "dist-packages"}
+NOT_STDLIB = {
+    "test",
+    "tests",
+    "idlelib",
+    "lib2to3",
+    "turtledemo",
+    "ensurepip",
+    "site-packages",
+    "__pycache__",
+    "dist-packages",
+}
 
 
 def read_list(path):
@@ -33,16 +46,35 @@ def read_list(path):
             continue
         match = LINE.match(line)
         if not match:
-            sys.exit(f"{path}:{number}: expected NAME==VERSION --hash=sha256:… # LICENCE, got {line!r}")
+            sys.exit(
+                f"{path}:{number}: expected NAME==VERSION --hash=sha256:… # LICENCE, got {line!r}"
+            )
         packages.append(match.groupdict())
     return packages
 
 
 def download(listed, folder):
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ]
     # Wheels for any platform, whatever machine this is.
-    command += ["--only-binary", ":all:", "--implementation", "py", "--abi", "none", "--platform", "any"]
+    command += [
+        "--only-binary",
+        ":all:",
+        "--implementation",
+        "py",
+        "--abi",
+        "none",
+        "--platform",
+        "any",
+    ]
     subprocess.run([*command, "--require-hashes", "-r", str(listed), "-d", str(folder)], check=True)
 
 
@@ -84,15 +116,26 @@ def main():
     download(arguments.list, wheels)
     shutil.rmtree(repos, ignore_errors=True)
     for package in packages:
-        unpack(wheel_of(wheels, package["name"], package["version"]), repos / package["name"].lower())
+        unpack(
+            wheel_of(wheels, package["name"], package["version"]), repos / package["name"].lower()
+        )
     copy_stdlib(repos / "stdlib")
     environment = arguments.out / "python"
     if not environment.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
-    corpus = {"python": platform.python_version(), "stdlib_licence": "PSF-2.0", "packages": packages}
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True
+        )
+    corpus = {
+        "python": platform.python_version(),
+        "stdlib_licence": "PSF-2.0",
+        "packages": packages,
+    }
     (arguments.out / "corpus.json").write_text(json.dumps(corpus, indent=1) + "\n")
     n_files = sum(1 for _ in repos.rglob("*.py"))
-    print(f"{len(packages)} packages and the standard library of Python {corpus['python']}: {n_files} files in {repos}")
+    print(
+        f"{len(packages)} packages and the standard library of Python {corpus['python']}:",
+        f"{n_files} files in {repos}",
+    )
 
 
 if __name__ == "__main__":

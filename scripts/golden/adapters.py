@@ -42,9 +42,24 @@ class Case:
 
 CASES = [
     Case("llama-all", "llama", "every module, alpha / r", {"target_modules": ALL}),
-    Case("llama-other", "llama", "a second one for the same batch", {"target_modules": ["q_proj", "down_proj"], "r": 3}),
-    Case("qwen2-all", "qwen2", "every module of a model with biases", {"target_modules": "all-linear"}),
-    Case("llama-rslora", "llama", "alpha / sqrt(r), a regular expression", {"target_modules": r".*self_attn\.(q|k)_proj", "use_rslora": True}),
+    Case(
+        "llama-other",
+        "llama",
+        "a second one for the same batch",
+        {"target_modules": ["q_proj", "down_proj"], "r": 3},
+    ),
+    Case(
+        "qwen2-all",
+        "qwen2",
+        "every module of a model with biases",
+        {"target_modules": "all-linear"},
+    ),
+    Case(
+        "llama-rslora",
+        "llama",
+        "alpha / sqrt(r), a regular expression",
+        {"target_modules": r".*self_attn\.(q|k)_proj", "use_rslora": True},
+    ),
     Case(
         "llama-patterns",
         "llama",
@@ -55,7 +70,12 @@ CASES = [
             "alpha_pattern": {"v_proj": 3, "lm_head": 5},
         },
     ),
-    Case("llama-layer", "llama", "one layer of two", {"target_modules": ["o_proj", "gate_proj"], "layers_to_transform": [1]}),
+    Case(
+        "llama-layer",
+        "llama",
+        "one layer of two",
+        {"target_modules": ["o_proj", "gate_proj"], "layers_to_transform": [1]},
+    ),
     Case(
         "llama-saved",
         "llama",
@@ -72,7 +92,10 @@ CASES = [
         "llama-rows",
         "llama",
         "two rows of the embedding and one of the head",
-        {"target_modules": ["q_proj"], "trainable_token_indices": {"embed_tokens": [5, 70], "lm_head": [70]}},
+        {
+            "target_modules": ["q_proj"],
+            "trainable_token_indices": {"embed_tokens": [5, 70], "lm_head": [70]},
+        },
         tokens=(70, 5),
     ),
     Case(
@@ -82,7 +105,14 @@ CASES = [
         {"target_modules": ["q_proj"], "trainable_token_indices": [5, 70]},
         tokens=(70, 5),
     ),
-    Case("llama-resized", "llama", "a new token, both tables saved because of it", {"target_modules": ["v_proj"]}, rows=289, tokens=(288,)),
+    Case(
+        "llama-resized",
+        "llama",
+        "a new token, both tables saved because of it",
+        {"target_modules": ["v_proj"]},
+        rows=289,
+        tokens=(288,),
+    ),
     Case(
         "qwen2-new-row",
         "qwen2",
@@ -97,7 +127,9 @@ GGUF = ["llama-all", "qwen2-all"]
 
 def made(case: Case) -> PeftModel:
     torch.manual_seed(7)
-    model = AutoModelForCausalLM.from_pretrained(MODELS / case.model, dtype=torch.float32, attn_implementation="eager")
+    model = AutoModelForCausalLM.from_pretrained(
+        MODELS / case.model, dtype=torch.float32, attn_implementation="eager"
+    )
     if case.rows:
         model.resize_token_embeddings(case.rows, mean_resizing=False)
     config = LoraConfig(**{"r": 4, "lora_alpha": 8, "task_type": "CAUSAL_LM", **case.config})
@@ -108,7 +140,10 @@ def made(case: Case) -> PeftModel:
             value.data += torch.randn(value.shape) * (0.1 if "lora_" in name else 0.3)
     if case.rows:
         # The new rows are what the model would not have.
-        for table in {adapted.get_input_embeddings().weight, adapted.get_output_embeddings().weight}:
+        for table in {
+            adapted.get_input_embeddings().weight,
+            adapted.get_output_embeddings().weight,
+        }:
             table.data[288:] = torch.randn(table[288:].shape) * 0.5
     return adapted.eval()
 
@@ -118,7 +153,9 @@ def write(case: Case, out: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         adapted.save_pretrained(scratch)
         # What is tested is what the files say, so the logits come from a model that read them.
-        model = AutoModelForCausalLM.from_pretrained(MODELS / case.model, dtype=torch.float32, attn_implementation="eager")
+        model = AutoModelForCausalLM.from_pretrained(
+            MODELS / case.model, dtype=torch.float32, attn_implementation="eager"
+        )
         if case.rows:
             model.resize_token_embeddings(case.rows, mean_resizing=False)
         loaded = PeftModel.from_pretrained(model, scratch).eval()
@@ -142,7 +179,10 @@ def write(case: Case, out: Path) -> None:
         if not case.rows:
             moved = (plain(torch.tensor([ids])).logits[0] - logits).abs().max().item()
             assert moved > 0.05, f"{case.name} changes nothing: {moved}"
-    save_file({"input_ids": torch.tensor(ids, dtype=torch.int32), "logits": logits.contiguous()}, folder / "golden.safetensors")
+    save_file(
+        {"input_ids": torch.tensor(ids, dtype=torch.int32), "logits": logits.contiguous()},
+        folder / "golden.safetensors",
+    )
 
 
 def write_gguf(name: str, out: Path) -> None:

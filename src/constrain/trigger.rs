@@ -5,19 +5,21 @@
 //! # Invariants
 //! - The trigger is known by its id alone, is no part of the text, and never comes twice in a row.
 //! - A trigger inside a string, comment or number, or without names, changes nothing but the records.
+//! - Words that fine-tuning data never marks are not offered, unless nothing else is.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Candidates, TokenId, limit};
+use crate::base::{Candidate, Candidates, TokenId, limit};
 
 use super::constraint::{AskAt, Constraint, DeadEnd, GuideReport, Need, Verdict};
 use super::identifier::{is_identifier_byte, is_identifier_start};
 use super::place::{Answered, Followed, Place, ROLLBACK_TOKENS_MAX, Typed, Unasked};
 use super::{
     Chance, ConstraintError, GuideEvent, GuideStats, NameAutomaton, NameState, NameStore,
-    PlaceKind, PythonLexer, TokenMask,
+    PlaceKind, PythonLexer, TokenMask, is_skipped,
 };
 
 /// The trigger guide of one sequence.
@@ -180,7 +182,8 @@ impl Constraint for TriggerGuide {
         let Place::Unasked(unasked) = &self.state.place else {
             return; // an answer nobody waits for any more
         };
-        let mut answered = Answered::new(&self.store, unasked, candidates, took);
+        let candidates = worth_a_trigger(candidates);
+        let mut answered = Answered::new(&self.store, unasked, &candidates, took);
         answered.retype(&unasked.typed);
         self.state.place = Place::Answered(answered);
     }
@@ -294,4 +297,15 @@ impl State {
             _ => DeadEnd::AllRejected { offset: self.offset },
         }
     }
+}
+/// The names that a trigger may stand before: fine-tuning data has none before builtins and what every
+/// object has, so a model that emits one means another name. An answer of such names alone stays.
+fn worth_a_trigger(candidates: &Candidates) -> Cow<'_, Candidates> {
+    let is_worth = |c: &&Candidate| !is_skipped(&c.name);
+    let n = candidates.names.iter().filter(is_worth).count();
+    if n == 0 || n == candidates.names.len() {
+        return Cow::Borrowed(candidates);
+    }
+    let names = candidates.names.iter().filter(is_worth).cloned().collect();
+    Cow::Owned(Candidates { names, ..candidates.clone() })
 }

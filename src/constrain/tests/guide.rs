@@ -85,6 +85,19 @@ fn after_a_trigger_only_names_follow_and_no_second_trigger() {
 }
 
 #[test]
+fn a_trigger_stands_before_no_word_that_training_data_never_marks() {
+    check("x = ", "<C>", &["abs", "c"], expect!["ask at 4 typed ``; c; asked 1"]);
+    check(
+        "x = ",
+        "<C>",
+        &["abs"],
+        expect![
+            "ask at 4 typed ``; no token of the vocabulary continues `` to one of the 1 names that exist at byte 4; asked 1"
+        ],
+    );
+}
+
+#[test]
 fn a_trigger_in_a_string_or_comment_is_ignored_but_not_repeated() {
     check("x = 'a", "<C>", &["ab"], expect!["<end> a b ab c ( < ' · a( ⏎; asked 0"]);
     check("# a", "<C>|a", &["ab"], expect!["free; asked 0"]);
