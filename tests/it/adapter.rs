@@ -140,7 +140,7 @@ fn files_that_are_missing_or_damaged_are_named() {
     let folder = copy("llama-all");
     std::fs::write(folder.path().join("tether.json"), "{\"trigger\": 7}").expect("written");
     check(&path(&folder), &["tether.json"]);
-    check(&tiny("gguf/llama-f32.gguf"), &["not an adapter"]);
+    check(&tiny("gguf/llama-f32.gguf"), &["general.type"]);
 }
 
 #[test]
