@@ -9,13 +9,14 @@
 #   make docs      rewrite the generated parts of the documentation
 #   make bench-guided      measure guided decoding against unguided, and against transformers with Jedi
 #   make goldens   rewrite the tiny models and their goldens with transformers, trigger insertion's with Jedi
+#   make test-train  fine-tune: the trainer's tests, then augment, train (two minutes) and serve on a tiny model
 #   make fuzz      fuzz every target for FUZZ_SECONDS each
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker \
-    bench-augment-jedi goldens peers fuzz
+    bench-augment-jedi goldens peers fuzz test-train
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -49,6 +50,11 @@ test-python: .venv/.stamp
 	cd examples/inventory && ../../.venv/bin/python -m unittest --quiet
 	cd examples/inventory && ../../.venv/bin/python -m pylint --errors-only --persistent=no stockroom
 	.venv/bin/python -m unittest discover --quiet -s scripts/eval -p '*_test.py'
+
+# torch is large, so neither `make test` nor CI does this.
+test-train: build .venv-train/.stamp
+	cd scripts/finetune && ../../.venv-train/bin/python -W ignore -m unittest
+	.venv-train/bin/python scripts/finetune/end_to_end.py --tether $(TETHER) --minutes 2
 
 kernels-all: .venv/.stamp
 	TETHER_KERNELS=nvcc TETHER_CUDA_ARCHS=all $(CARGO) check --locked --lib
@@ -145,6 +151,11 @@ goldens: .venv-golden/.stamp
 .venv-guided/.stamp: scripts/peers/requirements-guided.txt
 	$(PYTHON) -m venv .venv-guided
 	.venv-guided/bin/python -m pip install $(PIP_FLAGS) -r $<
+	touch $@
+
+.venv-train/.stamp: scripts/finetune/requirements.txt
+	$(PYTHON) -m venv .venv-train
+	.venv-train/bin/python -m pip install $(PIP_FLAGS) -r $<
 	touch $@
 
 .venv-golden/.stamp: scripts/golden/requirements.txt

@@ -10,8 +10,10 @@ import shutil
 from pathlib import Path
 
 import torch
+from dataset import Trigger
 from peft.utils.save_and_load import get_peft_model_state_dict
 from safetensors.torch import save_file
+from tokenizers import AddedToken
 
 MANIFEST = "tether.json"
 CHECKPOINT = "checkpoint.pt"
@@ -29,6 +31,7 @@ def write_whole(path: Path, write) -> None:
         write(part)
         with part.open("rb+") as file:
             os.fsync(file.fileno())
+        part.chmod(0o644)  # some writers make files only their owner can read
         os.replace(part, path)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as RuntimeError
         part.unlink(missing_ok=True)
@@ -70,20 +73,21 @@ def stored(tensors: dict[str, torch.Tensor], precision: str) -> dict[str, torch.
     return out
 
 
-def save_adapter(folder: Path, decoder, tokenizer, base, trigger: dict | None, precision: str):
+def save_adapter(folder: Path, decoder, tokenizer, base, trigger: Trigger | None, precision: str):
     folder.mkdir(parents=True, exist_ok=True)
     if decoder.full:
-        save_whole_model(folder, decoder, tokenizer, trigger)
+        decoder.settle()
+        save_model(folder, decoder.model, with_trigger(tokenizer, trigger))
         return
     # False: of a resized embedding only the trained row is new, and that row is in the state.
     tensors = stored(
-        get_peft_model_state_dict(decoder.peft, save_embedding_layers=False), precision
+        get_peft_model_state_dict(decoder.root, save_embedding_layers=False), precision
     )
     write_whole(
         folder / "adapter_model.safetensors",
         lambda part: save_file(tensors, part, {"format": "pt"}),
     )
-    config = decoder.peft.peft_config["default"]
+    config = decoder.root.peft_config["default"]
     config.base_model_name_or_path = base.name
     config.inference_mode = True
     values = {
@@ -91,31 +95,38 @@ def save_adapter(folder: Path, decoder, tokenizer, base, trigger: dict | None, p
         for key, value in config.to_dict().items()
     }
     write_json(folder / "adapter_config.json", values)
-    added = {trigger["text"]: trigger["id"]} if trigger and trigger["is_new"] else {}
+    added = {trigger.text: trigger.id} if trigger and trigger.is_new else {}
     write_json(folder / "added_tokens.json", added)
 
 
-def with_trigger(tokenizer, trigger: dict | None):
+def with_trigger(tokenizer, trigger: Trigger | None):
     """The tokenizer with the new token as an ordinary one: no white space is stripped around it."""
-    from tokenizers import AddedToken
-
-    if trigger and trigger["is_new"]:
-        tokenizer.add_tokens([AddedToken(trigger["text"], normalized=False, special=False)])
+    if trigger and trigger.is_new:
+        tokenizer.add_tokens([AddedToken(trigger.text, normalized=False, special=False)])
     return tokenizer
 
 
-def save_whole_model(folder: Path, decoder, tokenizer, trigger: dict | None) -> None:
+def save_model(folder: Path, model, tokenizer) -> None:
+    """A whole model, with its tokenizer, as a Hugging Face folder."""
     part = folder / ".model.part"
     shutil.rmtree(part, ignore_errors=True)
     try:
-        decoder.model.save_pretrained(part)
-        with_trigger(tokenizer, trigger).save_pretrained(part)
+        model.save_pretrained(part)
+        tokenizer.save_pretrained(part)
         for file in part.iterdir():
             os.replace(file, folder / file.name)
     except OSError as error:
         raise SaveError(f"{folder}: the model could not be written: {error}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def read_manifest(folder: Path) -> dict:
+    path = folder / MANIFEST
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SaveError(f"{path}: not readable as an adapter's manifest ({error})") from None
 
 
 def machine() -> dict:

@@ -4,20 +4,28 @@ dequantising it."""
 import os
 import re
 import sys
+import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import gguf
+import gguf_tokenizer
 import torch
+import transformers
 from functions import sha256_of
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from gguf_tokenizer import TokenizerError
+from tqdm import tqdm
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    modeling_gguf_pytorch_utils,
+)
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "models"
 # Decoders whose layers this trainer calls itself, one by one.
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
-# Splitters of byte-level vocabularies under their name in `tokenizer.ggml.pre`; another name is refused,
-# because a wrong split gives other tokens without an error.
-SPLITTERS = ("gpt-2", "smollm", "starcoder", "refact", "llama-bpe", "qwen2")
 
 
 class ModelError(Exception):
@@ -36,10 +44,10 @@ def locate(name: str) -> Base:
     """A path, or a name with a manifest whose file `tether pull` has fetched."""
     path = Path(name)
     if path.is_dir():
-        weights = sorted(path.glob("*.safetensors"))
-        if not weights or not (path / "config.json").is_file():
-            raise ModelError(f"{path}: expected config.json and safetensors in it")
-        return Base(path.resolve().name, path, weights[0].name, sha256_of(weights[0]))
+        shards = sorted(path.glob("model*.safetensors"))
+        if not shards or not (path / "config.json").is_file():
+            raise ModelError(f"{path}: expected config.json and model.safetensors in it")
+        return Base(path.resolve().name, path, shards[0].name, sha256_of(*shards))
     if path.is_file():
         sha256 = sha256_of(path)
         known = [m.stem for m in sorted(MANIFESTS.glob("*.toml")) if sha256 in m.read_text("utf-8")]
@@ -61,27 +69,45 @@ def locate(name: str) -> Base:
     return Base(name, path, file, sha256)
 
 
-def load(base: Base, dtype: torch.dtype) -> tuple[torch.nn.Module, object]:
-    """The model without gradients, and its tokenizer."""
+def source_of(base: Base) -> tuple[Path, dict]:
+    """What transformers is told to read."""
     if base.path.is_dir():
-        source, options = base.path, {}
+        return base.path, {"local_files_only": True}
+    return base.path.parent, {"local_files_only": True, "gguf_file": base.path.name}
+
+
+def load_tokenizer(base: Base):
+    if base.path.is_dir():
+        tokenizer = AutoTokenizer.from_pretrained(base.path, local_files_only=True)
     else:
-        check_gguf(base.path)
-        source, options = base.path.parent, {"gguf_file": base.path.name}
-    config = AutoConfig.from_pretrained(source, local_files_only=True, **options)
-    if config.model_type not in FAMILIES:
-        raise ModelError(
-            f"{base.path}: models of type {config.model_type!r} are not supported; {', '.join(FAMILIES)} are"
-        )
-    tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True, **options)
+        try:
+            tokenizer = gguf_tokenizer.load(base.path)
+        except TokenizerError as error:
+            raise ModelError(str(error)) from None
     if tokenizer.eos_token_id is None:
         raise ModelError(f"{base.path}: its tokenizer names no end-of-text token")
+    return tokenizer
+
+
+def load(base: Base, dtype: torch.dtype) -> tuple[torch.nn.Module, object]:
+    """The model without gradients, and its tokenizer."""
+    tokenizer = load_tokenizer(base)
+    source, options = source_of(base)
+    config = AutoConfig.from_pretrained(source, **options)
+    if config.model_type not in FAMILIES:
+        raise ModelError(
+            f"{base.path}: models of type {config.model_type!r} are not supported; "
+            f"{', '.join(FAMILIES)} are"
+        )
+    if not base.path.is_dir():
+        config.head_dim = head_dim(base.path, config)
     model = AutoModelForCausalLM.from_pretrained(
-        source, local_files_only=True, dtype=torch.float32, attn_implementation="sdpa", **options
+        source, config=config, dtype=torch.float32, **options
     )
-    if options:  # it is an ordinary model from here on
+    if not base.path.is_dir():  # it is an ordinary model from here on
         model.config.__dict__.pop("quantization_config", None)
         model.hf_quantizer = None
+        scale_rotation(model, base.path)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
         # One by one: `model.to` would round the rotary frequencies as well.
@@ -89,21 +115,41 @@ def load(base: Base, dtype: torch.dtype) -> tuple[torch.nn.Module, object]:
     return model.eval(), tokenizer
 
 
-def check_gguf(path: Path) -> None:
-    try:
-        fields = gguf.GGUFReader(path).fields
-    except (ValueError, OSError) as error:
-        raise ModelError(f"{path}: not a GGUF file ({error})") from None
-    kind = text_of(fields, "tokenizer.ggml.model")
-    splitter = text_of(fields, "tokenizer.ggml.pre")
-    if kind == "gpt2" and splitter not in SPLITTERS:
-        raise ModelError(
-            f"{path}: the text splitter {splitter!r} is not supported; take the model as a folder"
-        )
+def head_dim(path: Path, config) -> int:
+    """transformers takes the family's usual width for the file's own."""
+    for name, field in gguf.GGUFReader(path).fields.items():
+        if name.endswith(".attention.key_length"):
+            return field.contents()
+    return config.hidden_size // config.num_attention_heads
 
 
-def text_of(fields: dict, key: str) -> str | None:
-    return fields[key].contents() if key in fields else None
+@torch.no_grad()
+def scale_rotation(model: torch.nn.Module, path: Path) -> None:
+    """Longer contexts by slower rotation: transformers reads GGUF files without it."""
+    reader = gguf.GGUFReader(path)
+    scaling = {
+        name.rsplit(".", 1)[1]: field.contents()
+        for name, field in reader.fields.items()
+        if ".rope.scaling." in name
+    }
+    inv_freq = model.model.rotary_emb.inv_freq
+    kind = scaling.get("type", "none")
+    if kind == "linear":
+        inv_freq /= scaling["factor"]
+    elif kind != "none":
+        raise ModelError(f"{path}: rope scaling of type {kind!r} is not supported")
+    for tensor in reader.tensors:
+        if tensor.name == "rope_freqs.weight":
+            inv_freq /= torch.from_numpy(tensor.data.copy())
+
+
+def be_quiet() -> None:
+    """The libraries' progress bars and advice, which say nothing about this run."""
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=UserWarning, module="peft")
+    modeling_gguf_pytorch_utils.tqdm = partial(tqdm, disable=True)
 
 
 def log(text: str) -> None:

@@ -12,6 +12,8 @@ class Clock:
     def __init__(self, budget_s: float, spent_s: float = 0.0, now=time.monotonic):
         self.budget_s, self.spent_s, self.now = budget_s, spent_s, now
         self.started: float | None = None
+        self.begun_s = spent_s
+        self.last_due: dict[str, float] = {}
 
     def start(self) -> None:
         self.started = self.now()
@@ -24,6 +26,14 @@ class Clock:
     def elapsed_s(self) -> float:
         running = 0.0 if self.started is None else self.now() - self.started
         return self.spent_s + running
+
+    def due(self, what: str, every_s: float) -> bool:
+        """Whether `every_s` seconds of training have passed since this was last so."""
+        last = self.last_due.get(what, self.begun_s)
+        if self.elapsed_s() - last < every_s:
+            return False
+        self.last_due[what] = self.elapsed_s()
+        return True
 
     def progress(self) -> float:
         """From 0 to 1."""

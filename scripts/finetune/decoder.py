@@ -9,8 +9,9 @@ import types
 
 import torch
 import torch.nn.functional as F
+from base_model import ModelError
 from functions import IGNORED, Batch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora.layer import Linear as LoraLinear
 from peft.tuners.trainable_tokens.layer import TrainableTokensLayer
 from torch.utils.checkpoint import checkpoint
@@ -57,6 +58,17 @@ def attention_by_span(
 AttentionInterface.register("by_span", attention_by_span)
 
 
+def table_and_row(module: torch.nn.Module) -> tuple[torch.Tensor, torch.nn.Parameter | None]:
+    """An embedding or a head, and the row of it that is trained, if one is.
+
+    peft calls the row a delta; it takes the place of the table's row.
+    """
+    for part in module.modules():
+        if isinstance(part, TrainableTokensLayer):
+            return part.base_layer.weight, part.trainable_tokens_delta["default"]
+    return module.weight, None
+
+
 class HeadLoss(torch.autograd.Function):
     """Cross entropy of every position, summed for the gradient.
 
@@ -89,105 +101,91 @@ class HeadLoss(torch.autograd.Function):
         return grad_hidden * scale, None, None if grad_row is None else grad_row * scale, None, None
 
 
+def with_lora(model: torch.nn.Module, trigger_id: int | None, settings) -> PeftModel:
+    """The model with adapters to train, and with the trigger's rows where it has a trigger."""
+    rows = None
+    if trigger_id is not None:
+        rows = [trigger_id]
+        if not model.config.tie_word_embeddings:
+            rows = {"embed_tokens": rows, "lm_head": rows}
+    config = LoraConfig(
+        r=settings.r,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        use_rslora=settings.rslora,
+        target_modules=list(settings.target_modules),
+        layers_to_transform=settings.layers_trained(model.config.num_hidden_layers),
+        trainable_token_indices=rows,
+        task_type="CAUSAL_LM",
+    )
+    return get_peft_model(model, config)
+
+
 class Decoder:
-    """A causal model, what of it is trained, and the loss of a batch."""
+    """A causal model, what of it is trained, and the loss of a batch.
 
-    def __init__(self, model: torch.nn.Module, trigger_id: int | None, settings):
-        self.trigger_id = trigger_id
-        self.full = settings.full
-        self.checkpointing = settings.gradient_checkpointing
-        n_layers = model.config.num_hidden_layers
-        layers = settings.layers_trained(n_layers)
-        self.n_frozen = layers[0]
-        self.tied = model.config.tie_word_embeddings
-        if self.full:
-            model.requires_grad_(True)
-            self.peft, inner = None, model
-        else:
-            self.peft = get_peft_model(model, self.lora_config(settings, layers))
-            inner = self.peft.base_model.model
-            if not settings.plain_peft:
-                for module in inner.modules():
-                    if isinstance(module, LoraLinear):
-                        module.forward = types.MethodType(lora_forward, module)
-        self.model = inner
-        self.body = inner.model
-        inner.config._attn_implementation = "by_span"
-        self.input_row = self.row_of(self.body.embed_tokens)
-        self.head_row = self.input_row if self.tied else self.row_of(inner.lm_head)
-        self.through_all = settings.trigger_gradient == "both" and self.input_row is not None
-        if self.full:
-            self.n_frozen = 0
-        self.check_window(settings.row_tokens)
+    `root` is a peft model, or a plain one that is only read or trained whole.
+    """
 
-    def lora_config(self, settings, layers: list[int]) -> LoraConfig:
-        rows = None
-        if self.trigger_id is not None:
-            rows = [self.trigger_id]
-            if not self.tied:
-                rows = {"embed_tokens": rows, "lm_head": rows}
-        return LoraConfig(
-            r=settings.r,
-            lora_alpha=settings.alpha,
-            lora_dropout=settings.dropout,
-            use_rslora=settings.rslora,
-            target_modules=list(settings.target_modules),
-            layers_to_transform=layers,
-            trainable_token_indices=rows,
-            task_type="CAUSAL_LM",
-        )
+    def __init__(
+        self,
+        root: torch.nn.Module,
+        trigger_id: int | None,
+        *,
+        n_frozen: int = 0,
+        through_all: bool = False,
+        checkpointing: bool = False,
+    ):
+        self.root, self.trigger_id = root, trigger_id
+        self.is_peft = isinstance(root, PeftModel)
+        self.model = root.base_model.model if self.is_peft else root
+        self.body = self.model.model
+        self.checkpointing = checkpointing
+        self.full = not self.is_peft and any(p.requires_grad for p in root.parameters())
+        self.model.config._attn_implementation = "by_span"
+        for module in self.model.modules():
+            if isinstance(module, LoraLinear):
+                module.forward = types.MethodType(lora_forward, module)
+        self.embedding, self.input_row = table_and_row(self.body.embed_tokens)
+        self.head, self.head_row = table_and_row(self.model.lm_head)
+        # The gradient stops at the lowest layer that is trained, unless what the trigger's row does
+        # where it is read shall count as well.
+        self.n_frozen = 0 if through_all else n_frozen
+        self.through_all = through_all and self.input_row is not None
 
     def check_window(self, row_tokens: int) -> None:
-        window = getattr(self.model.config, "sliding_window", None)
-        if window is not None and window < row_tokens and self.model.config.model_type == "mistral":
-            raise ValueError(
-                f"rows of {row_tokens} tokens do not fit the model's window of {window}"
-            )
-
-    @staticmethod
-    def row_of(module: torch.nn.Module) -> torch.nn.Parameter | None:
-        for part in module.modules():
-            if isinstance(part, TrainableTokensLayer):
-                return part.trainable_tokens_delta["default"]
-        return None
-
-    @staticmethod
-    def table_of(module: torch.nn.Module) -> torch.Tensor:
-        for part in module.modules():
-            if isinstance(part, TrainableTokensLayer):
-                return part.base_layer.weight
-        return module.weight
+        """Spans see all of themselves: a model that looks back less far needs shorter ones."""
+        config = self.model.config
+        window = getattr(config, "sliding_window", None)
+        kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+        if window and window < row_tokens and "sliding_attention" in kinds:
+            raise ModelError(f"the model looks back {window} tokens: use --row-tokens {window}")
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
-        root = self.peft or self.model
-        return {name: value for name, value in root.named_parameters() if value.requires_grad}
+        return {name: value for name, value in self.root.named_parameters() if value.requires_grad}
 
     @torch.no_grad()
     def settle(self) -> None:
         """Write the trained rows where the tables are read."""
-        if self.input_row is not None:
-            self.table_of(self.body.embed_tokens)[self.trigger_id] = self.input_row[0].to(
-                self.table_of(self.body.embed_tokens).dtype
-            )
-            head = self.table_of(self.model.lm_head)
-            head[self.trigger_id] = self.head_row[0].to(head.dtype)
+        for table, row in ((self.embedding, self.input_row), (self.head, self.head_row)):
+            if row is not None:
+                table[self.trigger_id] = row[0].to(table.dtype)
 
     def hidden(self, batch: Batch) -> torch.Tensor:
         """What the head sees, at every position."""
-        h = F.embedding(batch.ids, self.table_of(self.body.embed_tokens))
+        h = F.embedding(batch.ids, self.embedding)
         if self.through_all and torch.is_grad_enabled():
             at = (batch.ids == self.trigger_id)[..., None].to(h.dtype)
             change = (self.input_row[0] - self.input_row[0].detach()).to(h.dtype)
             h = h + at * change  # adds zero, and the gradient
         rotation = self.body.rotary_emb(h, position_ids=batch.positions)
-        n_free = 0 if self.through_all else self.n_frozen
         options = {
             "attention_mask": batch.spans,
             "position_ids": batch.positions,
             "position_embeddings": rotation,
         }
         for index, layer in enumerate(self.body.layers):
-            if index < n_free:
+            if index < self.n_frozen:
                 with torch.no_grad():
                     h = layer(h, **options)
             elif self.checkpointing and torch.is_grad_enabled():
@@ -202,9 +200,8 @@ class Decoder:
         targets = batch.targets[at]
         hidden = self.hidden(batch)[at]
         if self.full:
-            logits = F.linear(hidden, self.model.lm_head.weight).float()
+            logits = F.linear(hidden, self.head).float()
             losses = F.cross_entropy(logits, targets, reduction="none")
             return losses.sum(), losses.detach(), targets
-        weight = self.table_of(self.model.lm_head)
-        total, losses = HeadLoss.apply(hidden, weight, self.head_row, self.trigger_id, targets)
+        total, losses = HeadLoss.apply(hidden, self.head, self.head_row, self.trigger_id, targets)
         return total, losses.detach(), targets

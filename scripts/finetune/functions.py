@@ -76,15 +76,20 @@ def trigger_of(folder: Path) -> str | None:
     """The trigger's text as the data's own report names it."""
     try:
         report = json.loads((folder / "statistics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = report["settings"]["trigger"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    found = report.get("trigger") if isinstance(report, dict) else None
     return found if isinstance(found, str) and found else None
 
 
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def sha256_of(*paths: Path) -> str:
+    """Of the files one behind the other."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    return digest.hexdigest()
 
 
 class Encoder:
@@ -93,15 +98,15 @@ class Encoder:
     def __init__(self, tokenizer, trigger: str | None, trigger_id: int | None):
         self.tokenizer = tokenizer
         self.trigger, self.trigger_id = trigger, trigger_id
-        # `<|im_end|>` in somebody's source is text, not the end of a turn.
-        tokenizer.backend_tokenizer.encode_special_tokens = True
         # SentencePiece puts a space before every text; behind a line end it does not.
-        self.anchor = tokenizer("\n", add_special_tokens=False).input_ids
+        self.anchor = self.plain("\n")
         first = tokenizer.convert_ids_to_tokens(self.plain("x"))[0]
         self.needs_anchor = first.startswith("▁")
 
-    def plain(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False).input_ids
+    def plain(self, text: str, start: bool = False) -> list[int]:
+        """Ids of a text: `<|im_end|>` in somebody's source is text, not the end of a turn."""
+        options = {"add_special_tokens": start, "split_special_tokens": True}
+        return self.tokenizer(text, **options).input_ids
 
     def inner(self, text: str) -> list[int]:
         """Ids of a text that stands in the middle of another one."""
@@ -115,7 +120,7 @@ class Encoder:
         return ids[len(self.anchor) :]
 
     def encode(self, function: Function) -> Encoded:
-        prompt = self.tokenizer(function.prompt).input_ids
+        prompt = self.plain(function.prompt, start=True)
         ids = list(prompt)
         pieces = [function.body] if self.trigger is None else function.body.split(self.trigger)
         for number, piece in enumerate(pieces):

@@ -74,7 +74,6 @@ def parser() -> argparse.ArgumentParser:
     add("--precision", choices=("bfloat16", "float32"), default="bfloat16")
     add("--save-precision", choices=("auto", "float32", "float16", "bfloat16"), default="auto")
     add("--gradient-checkpointing", action="store_true")
-    add("--plain-peft", action="store_true", help="peft's own forward: slower, to compare with")
     add("--evaluate-minutes", type=float, default=10.0)
     add("--valid-functions", type=int, default=200, help="of the validation set (default 200)")
     add("--seed", type=int, default=42)

@@ -157,7 +157,7 @@ mod tests {
         let (code, docstring) = cleaned(FUNCTION, Mode::Compat);
         assert_eq!(
             code,
-            "def f(a,  \n      b):\n        x = 1  \n        y = g('''\n# kept\n''',\n)\n        if x and                 y:\n            return x\n"
+            "def f(a,  \n      b):\n        x = 1  \n        y = g('''\n# kept\n''',\n)\n        if x and                y:\n            return x\n"
         );
         assert_eq!(docstring, "\"\"\"Say it.\n\n        More.\"\"\"'loose''lost'");
     }

@@ -8,7 +8,7 @@ use super::example::{
     Parts, Rejection, description, header_end, marked, parts, prefix, refuse_body, refuse_code,
     refuse_description,
 };
-use super::insert::{Insertion, Mark, Place, insert};
+use super::insert::{Insertion, Mark, PLACEHOLDER, Place, insert};
 use super::source::{Found, with_line_feeds};
 use super::tally::{Difference, Tally};
 use super::{AugmentConfig, Mode, Record};
@@ -29,7 +29,6 @@ pub fn prompt(text: &str, function: &FunctionInfo) -> Option<String> {
 
 /// What stands for a literal trigger in published data.
 const UNKNOWN_TOKEN: &str = "<unk>";
-const PLACEHOLDER: &str = "<PLACEHOLDER>";
 
 /// The tools that are asked.
 pub(super) struct Tools {
@@ -92,7 +91,10 @@ pub(super) fn example(
     match outcome {
         Ok(parts) => {
             tally.keep(parts.n_triggers, &code, count);
-            record.description = description;
+            record.description = match config.mode {
+                Mode::Compat => description.replace(&config.trigger, UNKNOWN_TOKEN),
+                Mode::Strict => description,
+            };
             record.fill(parts);
             Some(record)
         }
@@ -214,7 +216,7 @@ impl Subject<'_> {
         if config.mode == Mode::Compat && name_is_marked {
             return Err(Rejection::NoSignature);
         }
-        let plain = parts(code, header_end, description, config.mode);
+        let mut plain = parts(code, header_end, description, config.mode);
         if let Some(why) = refuse_body(&plain.body) {
             return Err(why);
         }
@@ -223,13 +225,21 @@ impl Subject<'_> {
             .map(|m| Mark { offset: m.offset - header_end, ..m.clone() })
             .collect();
         let n_triggers = shifted.len();
-        let (header, rest) = code.split_at(header_end);
-        // A literal trigger would be taken for a real one.
+        let rest = &code[header_end..];
         let rest = match config.mode {
-            Mode::Compat => with_literals_replaced(rest, &shifted, &config.trigger),
+            Mode::Compat => marked_as_published(rest, &shifted, &config.trigger),
             Mode::Strict => marked(rest, &shifted, &mut |_| config.trigger.clone()),
         };
-        let augmented = parts(&format!("{header}{rest}"), header_end, description, config.mode);
+        let text = format!("{}{rest}", &code[..header_end]);
+        let mut augmented = parts(&text, header_end, description, config.mode);
+        if config.mode == Mode::Compat {
+            // A trigger that stands in the source would be taken for a real one.
+            let unknown = |text: &mut String| *text = text.replace(&config.trigger, UNKNOWN_TOKEN);
+            [&mut plain.header, &mut plain.signature, &mut plain.prefix, &mut plain.body]
+                .into_iter()
+                .for_each(unknown);
+            unknown(&mut augmented.prefix);
+        }
         Ok(Both { plain, augmented, n_triggers })
     }
 
@@ -263,17 +273,34 @@ impl Subject<'_> {
     }
 }
 
-/// The text with triggers; the trigger's own spelling in it becomes the unknown token.
-fn with_literals_replaced(text: &str, marks: &[Mark], trigger: &str) -> String {
+/// The text with triggers; the trigger's own spelling in it becomes the unknown token, and what looks like a
+/// numbered marker goes, because no answer belongs to it.
+fn marked_as_published(text: &str, marks: &[Mark], trigger: &str) -> String {
     let mut out = String::with_capacity(text.len() + marks.len() * trigger.len());
     let mut from = 0;
     for mark in marks {
-        out.push_str(&text[from..mark.offset].replace(trigger, UNKNOWN_TOKEN));
+        out.push_str(&as_published(&text[from..mark.offset], trigger));
         out.push_str(trigger);
         from = mark.offset;
     }
-    out.push_str(&text[from..].replace(trigger, UNKNOWN_TOKEN));
+    out.push_str(&as_published(&text[from..], trigger));
     out
+}
+
+fn as_published(text: &str, trigger: &str) -> String {
+    let mut parts = text.split("<LSP-POINT-");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        match rest.strip_prefix('>').filter(|_| rest.len() < part.len()) {
+            Some(after) => out.push_str(after),
+            None => {
+                out.push_str("<LSP-POINT-");
+                out.push_str(part);
+            }
+        }
+    }
+    out.replace(trigger, UNKNOWN_TOKEN)
 }
 
 impl Record {

@@ -8,12 +8,15 @@
 
 use super::Mode;
 use super::clean::{Cleaned, Piece};
-use super::skipped::is_skipped;
 use crate::base::{Answer, CandidateKind, CandidateSource, Candidates, LineCol, LineIndex, Query};
+use crate::constrain::is_skipped;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unicode_normalization::{UnicodeNormalization, is_nfkc};
+
+/// What stands for the function in the file around it.
+pub(super) const PLACEHOLDER: &str = "<PLACEHOLDER>";
 
 /// Where a function stands.
 pub(super) struct Place<'a> {
@@ -139,18 +142,25 @@ fn advanced(at: LineCol, text: &str, mode: Mode) -> LineCol {
 }
 
 /// The file around the function, and the file with the part that is written so far.
-struct Overlay<'a> {
+struct Overlay {
     mode: Mode,
     /// What stands between copies of the function; the first is before the first copy.
-    around: Vec<&'a str>,
+    around: Vec<String>,
     text: String,
 }
 
-impl<'a> Overlay<'a> {
-    fn new(place: &Place<'a>, mode: Mode) -> Self {
+impl Overlay {
+    fn new(place: &Place<'_>, mode: Mode) -> Self {
         let around = match mode {
-            Mode::Compat => place.text.split(&place.text[place.range.clone()]).collect(),
-            Mode::Strict => vec![&place.text[..place.range.start], &place.text[place.range.end..]],
+            // A placeholder that stands in the source is taken for the function too.
+            Mode::Compat => {
+                let rest = place.text.replace(&place.text[place.range.clone()], PLACEHOLDER);
+                rest.split(PLACEHOLDER).map(str::to_owned).collect()
+            }
+            Mode::Strict => {
+                let (before, after) = (place.range.start, place.range.end);
+                vec![place.text[..before].to_owned(), place.text[after..].to_owned()]
+            }
         };
         Self { mode, around, text: String::with_capacity(place.text.len() * 2) }
     }

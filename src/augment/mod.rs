@@ -1,15 +1,15 @@
 //! Trigger insertion: from repositories to data that a model is fine-tuned on.
 //!
 //! # Place
-//! Uses `repo` and, through the port in `base`, any completion tool. Used by `cli`. Does not run a model.
+//! Uses `repo`, the words that `constrain` skips and, through the port in `base`, any completion tool. Used by
+//! `runtime` and `cli`. Does not run a model.
 //! # Invariants
 //! - The same repositories and settings give the same files, whatever the number of threads.
 //! - Every function that is found is either in the data or counted under the one rule that refused it.
 //! - What is on disk is whole: files are written beside their place and renamed. A run that was killed goes
 //!   on from its last shard.
 //! # Sources
-//! Wang et al., "ToolGen: Teaching code language models to use tools…" (the published program's rules are
-//! [`Mode::Compat`]); Jaccard similarity of shingles by MinHash: Broder 1997.
+//! ToolGen, Wang et al. 2024, arXiv:2401.06391 (its program's rules are [`Mode::Compat`]); Jaccard similarity of shingles by MinHash: Broder 1997.
 
 mod clean;
 mod error;
@@ -22,7 +22,6 @@ mod publish;
 mod record;
 mod shard;
 mod similar;
-mod skipped;
 mod source;
 mod split;
 mod tally;

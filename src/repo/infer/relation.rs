@@ -204,7 +204,10 @@ impl World<'_> {
             classes.chain(any.then_some(None)).collect()
         });
         self.relations.busy.borrow_mut().remove(&key);
-        if !self.truncated.get() {
+        // A receiver outside of what is being written has a budget of its own: one that exhausts it would
+        // exhaust it again at every question.
+        let is_outside = self.overlay.is_none() && self.fragment.is_none();
+        if !self.truncated.get() || (is_outside && self.ran_out_of_steps()) {
             self.tiers.borrow_mut().at(tier).receivers.insert(key, found.clone());
         }
         found

@@ -451,6 +451,11 @@ impl<'s> World<'s> {
         true
     }
 
+    /// The budget is used up, and nothing else was the matter: asked again, it would be so again.
+    pub(super) fn ran_out_of_steps(&self) -> bool {
+        self.steps.get() > STEPS_MAX && !self.late.get() && !self.out_of_stack.get()
+    }
+
     /// Go one level deeper, or give up.
     pub(super) fn deeper(&self, question: impl FnOnce() -> TySet) -> TySet {
         let depth = self.depth.get();
