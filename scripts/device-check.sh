@@ -5,7 +5,8 @@
 #
 #     cargo build --release --example measure && cargo build --release && cargo test --release --no-run --features emu
 #
-# Results go to bench/runs/<date>-<gpu>/. `--dry-run` runs every stage that the emulator can, on small models.
+# Results go to bench/runs/<date>-<gpu>/. `--dry-run` runs every stage that the emulator can, on small models; it needs
+# the program and the example built with `--features emu`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 command -v python3 >/dev/null || { echo "device-check: python3 is needed to gather the results" >&2; exit 2; }

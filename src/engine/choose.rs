@@ -96,7 +96,6 @@ impl Engine {
                 return Ok(Err(Choice::Finish(FinishReason::DeadEnd { reason })));
             }
         };
-        let words = mask.map(TokenMask::words);
         let (v, buffer) = (self.decoder.config().vocab, self.decoder.logits());
         let greedy = params.is_greedy() && params.repetition_penalty == 1.0;
         let mut row = Row { logits, backend: self.backend.as_mut(), buffer, v, n_valid };
@@ -110,39 +109,20 @@ impl Engine {
             *logprobs = params.logprobs.zip(chosen).map(record);
             return Ok(chosen.map(|id| id.0).ok_or_else(nothing_allowed));
         }
-        let is_recorded = *explain && mask.is_some();
-        if greedy
-            && (mask.is_some() || params.logprobs.is_some())
-            && let Some((token, barred, record)) = row.on_device(mask, params.logprobs)?
-        {
-            if let Some(c) = constraint.as_mut() {
-                note(c.as_mut(), barred, record.as_ref().filter(|_| is_recorded));
-            }
-            *logprobs = record.filter(|_| params.logprobs.is_some()).map(Box::new);
-            return Ok(token.ok_or_else(nothing_allowed));
-        }
-        // What an unguided model would write here, for the record.
-        let barred = match mask {
-            None => None,
-            Some(mask) => row.best(None)?.map(TokenId).filter(|&id| !mask.is_allowed(id)),
+        let wanted = Wanted { n_top: params.logprobs, is_recorded: *explain && mask.is_some() };
+        let mut sample = |values: &[f32]| {
+            sampler.sample(&mut values.to_vec(), params, tokens, mask.map(TokenMask::words))
         };
-        let values = match !greedy || params.logprobs.is_some() || is_recorded {
-            true => Some(row.values()?),
-            false => None,
+        let drawn = match greedy {
+            true => row.best_drawn(mask, wanted)?,
+            false => row.drawn(mask, wanted, &mut sample)?,
         };
-        let token = match &values {
-            Some(values) if !greedy => sampler.sample(&mut values.clone(), params, tokens, words),
-            _ => row.best(words)?,
-        };
-        let records = values.as_ref().zip(token).map(|(values, id)| {
-            let top = params.logprobs.unwrap_or(0);
-            TokenLogprobs::new(values, mask, TokenId(id), top)
-        });
         if let Some(c) = constraint.as_mut() {
-            note(c.as_mut(), barred, records.as_ref().filter(|_| is_recorded));
+            let record = drawn.record.as_ref().filter(|_| wanted.is_recorded);
+            note(c.as_mut(), drawn.barred, record);
         }
-        *logprobs = records.filter(|_| params.logprobs.is_some()).map(Box::new);
-        Ok(token.ok_or_else(nothing_allowed))
+        *logprobs = drawn.record.filter(|_| wanted.n_top.is_some()).map(Box::new);
+        Ok(drawn.token.ok_or_else(nothing_allowed))
     }
 
     /// Carry out a choice. True when the sequence is still in the list.
@@ -263,8 +243,19 @@ fn nothing_allowed() -> Choice {
     Choice::Finish(FinishReason::DeadEnd { reason })
 }
 
-/// The best token, the best one if the mask forbids it, and the record of the first.
-type OnDevice = (Option<u32>, Option<TokenId>, Option<TokenLogprobs>);
+/// What a token's choice must leave behind: a record with the likeliest tokens, and one for the constraint.
+#[derive(Clone, Copy)]
+struct Wanted {
+    n_top: Option<usize>,
+    is_recorded: bool,
+}
+
+/// The token, what an unguided model would write if the mask forbids that, and the record of the token if one is wanted.
+struct Drawn {
+    token: Option<u32>,
+    barred: Option<TokenId>,
+    record: Option<TokenLogprobs>,
+}
 
 /// A token chosen by probability and the row that was looked at; the reason when that failed.
 type Decided = Result<(Option<TokenId>, Vec<f32>), String>;
@@ -287,23 +278,62 @@ impl Row<'_, '_> {
         }
     }
 
-    /// The most likely token and what is known of it, where the device finds that without giving the row away.
+    /// The most likely token. Where the device can tell everything that is wanted, the row stays there.
+    fn best_drawn(
+        &mut self,
+        mask: Option<&TokenMask>,
+        wanted: Wanted,
+    ) -> Result<Drawn, EngineError> {
+        if (mask.is_some() || wanted.n_top.is_some())
+            && let Some(drawn) = self.on_device(mask, wanted.n_top.unwrap_or(0))?
+        {
+            return Ok(drawn);
+        }
+        let words = mask.map(TokenMask::words);
+        if wanted.n_top.is_none() && !wanted.is_recorded {
+            let barred = self.barred(mask)?;
+            return Ok(Drawn { token: self.best(words)?, barred, record: None });
+        }
+        let best = self.best(words)?;
+        self.drawn(mask, wanted, &mut |_| best)
+    }
+
+    /// A token that `choose` takes from the row.
+    fn drawn(
+        &mut self,
+        mask: Option<&TokenMask>,
+        wanted: Wanted,
+        choose: &mut dyn FnMut(&[f32]) -> Option<u32>,
+    ) -> Result<Drawn, EngineError> {
+        let barred = self.barred(mask)?;
+        let values = self.values()?;
+        let token = choose(&values);
+        let n_top = wanted.n_top.unwrap_or(0);
+        let record = token.map(|id| TokenLogprobs::new(&values, mask, TokenId(id), n_top));
+        Ok(Drawn { token, barred, record })
+    }
+
+    /// What an unguided model would write here, if the mask forbids it.
+    fn barred(&mut self, mask: Option<&TokenMask>) -> Result<Option<TokenId>, EngineError> {
+        let Some(mask) = mask else { return Ok(None) };
+        Ok(self.best(None)?.map(TokenId).filter(|&id| !mask.is_allowed(id)))
+    }
+
     fn on_device(
         &mut self,
         mask: Option<&TokenMask>,
-        n_top: Option<usize>,
-    ) -> Result<Option<OnDevice>, EngineError> {
+        n_top: usize,
+    ) -> Result<Option<Drawn>, EngineError> {
         let Logits::Device { row } = *self.logits else { return Ok(None) };
         let Self { buffer, v, n_valid, .. } = *self;
         let words = mask.map(TokenMask::words);
-        let k = n_top.unwrap_or(0);
-        let Some(found) = self.backend.top(buffer, v, row, n_valid, words, k.max(1))? else {
+        let Some(found) = self.backend.top(buffer, v, row, n_valid, words, n_top.max(1))? else {
             return Ok(None);
         };
-        let barred = mask.zip(found.likeliest.first()).map(|(mask, &(id, _))| (mask, TokenId(id)));
-        let barred = barred.filter(|(mask, id)| !mask.is_allowed(*id)).map(|(_, id)| id);
-        let record = found.best.map(|(_, logit)| TokenLogprobs::of_top(&found, mask, logit, k));
-        Ok(Some((found.best.map(|(id, _)| id), barred, record)))
+        let likeliest = found.likeliest.first().map(|&(id, _)| TokenId(id));
+        let barred = likeliest.filter(|&id| mask.is_some_and(|mask| !mask.is_allowed(id)));
+        let record = found.best.map(|(_, logit)| TokenLogprobs::of_top(&found, mask, logit, n_top));
+        Ok(Some(Drawn { token: found.best.map(|(id, _)| id), barred, record }))
     }
 
     /// The token that a constraint chooses by probability, and the row it saw; the reason when it fails.

@@ -25,6 +25,9 @@ pub(super) enum Use {
     Gated(Activation),
 }
 
+/// Adds to the sums of a row: its number, what they were computed from, the sums.
+pub(super) type AddTerms<'a> = dyn Fn(usize, &[f32], &mut [f32]) + 'a;
+
 pub(super) struct Case {
     pub(super) parts: Vec<Weights>,
     pub(super) x: Vec<f32>,
@@ -95,7 +98,7 @@ impl Case {
 
     /// The same with rows and weights rounded to bf16 and f32 sums, one after the other.
     /// `add` adds to the sums of a row, given what they were computed from before it was rounded.
-    pub(super) fn plain(&self, add: &dyn Fn(usize, &[f32], &mut [f32])) -> Vec<f32> {
+    pub(super) fn plain(&self, add: &AddTerms<'_>) -> Vec<f32> {
         let (cols, is_precise) = (self.cols(), self.parts.iter().all(|p| p.dtype == DType::F32));
         let round = |v: f32| if is_precise { v } else { to_bf16(v) };
         // f16 weights lose nothing: the kernels take them as the sum of two bf16.
