@@ -14,6 +14,9 @@ pub enum AugmentError {
     #[error("the tool for {path} did not start: {reason}")]
     Tool { path: PathBuf, reason: String },
 
+    #[error("{path} is no record of answers: {reason}")]
+    Recorded { path: PathBuf, reason: String },
+
     #[error("no function was found in {n_repos} repositories; expected folders with Python files")]
     NoFunctions { n_repos: usize },
 

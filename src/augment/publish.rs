@@ -131,7 +131,7 @@ impl Gathered {
                         if let Some(last) = out.repos.last_mut() {
                             last.1 += tally.functions_kept;
                         }
-                        out.tally.add(tally);
+                        out.tally.add(*tally);
                     }
                     Line::Record(r) => {
                         let identity = r

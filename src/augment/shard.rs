@@ -43,7 +43,7 @@ pub struct Progress<'a> {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    Head { key: String, repo: String, tally: Tally },
+    Head { key: String, repo: String, tally: Box<Tally> },
     Record(Box<Record>),
     Difference(Box<Difference>),
 }
@@ -250,6 +250,7 @@ impl RepoRun<'_> {
             }
         }
         let differences = std::mem::take(&mut tally.differences);
+        let tally = Box::new(tally);
         let head = Line::Head { key: key.to_owned(), repo: self.name.to_owned(), tally };
         let lines = std::iter::once(head)
             .chain(records.into_iter().map(|r| Line::Record(Box::new(r))))

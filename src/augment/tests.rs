@@ -2,14 +2,11 @@
 //! disk.
 
 use super::*;
-use crate::base::{
-    Candidate, CandidateKind, CandidateSource, Candidates, LineIndex, Origin, Query,
-};
+use crate::base::CandidateSource;
 use crate::complete::NativeTool;
 use crate::repo::{IndexReport, Project, ProjectConfig, PythonChoice};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +43,9 @@ fn native(
     Ok(Box::new(NativeTool::new(Arc::clone(project))))
 }
 
+/// Records by file, function and line.
+type Records = BTreeMap<(String, String, u32), Record>;
+
 /// Run everything into `out`; the records of all functions, refused ones too, by place.
 fn run(
     config: &AugmentConfig,
@@ -53,7 +53,7 @@ fn run(
     out: &Path,
     n_threads: usize,
     open: OpenTool<'_>,
-) -> Result<(Published, BTreeMap<(String, String, u32), Record>), AugmentError> {
+) -> Result<(Published, Records), AugmentError> {
     let progress = Progress { repo: &|_, _, _, _| {}, functions: &|_, _| {} };
     let shards = augment(config, repos, out, n_threads, open, None, &progress)?;
     let mut records = BTreeMap::new();
@@ -64,55 +64,6 @@ fn run(
     }
     let published = publish(config, &split(), &shards, out)?;
     Ok((published, records))
-}
-
-/// Answers that were recorded: by the text that was asked about and the position.
-struct Recorded {
-    answers: HashMap<(String, u32, u32), Vec<String>>,
-}
-
-impl Recorded {
-    fn read(path: &Path) -> Self {
-        let mut answers = HashMap::new();
-        for function in json_lines(path).iter().skip(1) {
-            for question in function["questions"].as_array().expect("questions") {
-                let list =
-                    &function["lists"][question["list"].as_u64().expect("a number") as usize];
-                let names = list.as_array().expect("names").iter();
-                let names = names.filter_map(|n| n.as_str().map(str::to_owned)).collect();
-                let number = |key: &str| question[key].as_u64().expect("a number") as u32;
-                let sha256 = question["sha256"].as_str().expect("a hash").to_owned();
-                answers.insert((sha256, number("line"), number("column")), names);
-            }
-        }
-        Self { answers }
-    }
-}
-
-impl CandidateSource for Recorded {
-    fn name(&self) -> &str {
-        "recorded"
-    }
-
-    fn candidates(&mut self, query: &Query<'_>) -> Candidates {
-        let hash: String = Sha256::digest(query.text).iter().map(|b| format!("{b:02x}")).collect();
-        let at = LineIndex::new(query.text).position(query.text, query.offset);
-        let names = self.answers.get(&(hash, at.line, at.col - 1)).cloned().unwrap_or_default();
-        let candidate = |name: String| {
-            let kind = match name.ends_with('=') {
-                true => CandidateKind::Keyword,
-                false => CandidateKind::Unknown,
-            };
-            Candidate::new(name, kind, Origin::Unknown)
-        };
-        let names = names.into_iter().map(candidate).collect();
-        Candidates {
-            answer: crate::base::Answer::Open,
-            names,
-            start_byte: query.offset,
-            reason: None,
-        }
-    }
 }
 
 /// What the golden calls a rule, in our words.
@@ -146,7 +97,9 @@ fn the_published_rules_give_what_an_independent_implementation_gives() {
     fs::write(root.join("lending/long.py"), long).expect("a file");
     let config = AugmentConfig { keep_rejected: true, ..AugmentConfig::new(Mode::Compat) };
     let open = |_: &str, _: &Arc<Project>, _: &IndexReport| {
-        Ok(Box::new(Recorded::read(&golden("compat.answers.jsonl"))) as Box<dyn CandidateSource>)
+        let recorded =
+            Recorded::read(&golden("compat.answers.jsonl")).map_err(|e| e.to_string())?;
+        Ok(Box::new(recorded) as Box<dyn CandidateSource>)
     };
     let out = dir.path().join("out");
     let (published, records) = run(&config, &[project(&root)], &out, 1, &open).expect("a run");
@@ -362,8 +315,25 @@ fn what_cannot_be_used_is_an_error_that_names_it() {
     fs::create_dir(dir.path().join("bare")).expect("a folder");
     fs::write(dir.path().join("bare/a.py"), "def f():\n    return 1\n").expect("a file");
     let bare = [project(&dir.path().join("bare"))];
-    let error = run(&strict(), &bare, &out, 1, &native).err().expect("nothing is left");
+    let Err(error) = run(&strict(), &bare, &out, 1, &native) else {
+        panic!("nothing is left");
+    };
     assert!(error.to_string().contains("no_docstring 1"), "{error}");
+    let answers = dir.path().join("answers");
+    for (text, said) in [
+        ("{}\n", "does not say toolgen-answers"),
+        ("{\"format\": \"toolgen-answers\"}\n{\"lists\": 1}\n", "line 2: "),
+        (
+            "\"toolgen-answers\"\n{\"lists\":[],\"questions\":[{\"sha256\":\"a\",\"line\":1,\"column\":0,\"list\":3}]}\n",
+            "line 2: there is no list 3",
+        ),
+    ] {
+        fs::write(&answers, text).expect("a file");
+        let Err(error) = Recorded::read(&answers) else {
+            panic!("that is no record: {text}");
+        };
+        assert!(error.to_string().contains(said), "{error}");
+    }
     fs::write(dir.path().join("file"), "").expect("a file");
     let error = run(&strict(), &bare, &dir.path().join("file/out"), 1, &native).err();
     assert!(matches!(error, Some(AugmentError::Write { .. })), "{error:?}");

@@ -4,8 +4,10 @@
 //! Part of `cli`.
 
 use crate::augment::{
-    AugmentConfig, Mode, Progress, SplitConfig, Statistics, Tally, augment, claim, publish,
+    AugmentConfig, Mode, Progress, Recorded, SplitConfig, Statistics, Tally, augment, claim,
+    publish,
 };
+use crate::base::CandidateSource;
 use crate::cli::Outcome;
 use crate::cli::bars;
 use crate::cli::env::Environment;
@@ -16,7 +18,7 @@ use crate::repo::ProjectConfig;
 use crate::runtime::ToolChoice;
 use crate::tokenizer::{AddBos, Specials, Tokenizer};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
@@ -33,12 +35,12 @@ pub(in crate::cli) struct Args {
     /// What is put before names that the tool knows; <COMP>, or <lsp> in compat mode.
     #[arg(long, value_name = "TEXT")]
     trigger: Option<String>,
-    /// Who is asked: native, or jedi.
-    #[arg(long, value_name = "TOOL", default_value = "native")]
-    tool: ToolChoice,
+    /// Who is asked: native, jedi, lsp:COMMAND, or recorded:FILE (answers that another tool gave before).
+    #[arg(long, value_name = "TOOL", default_value = "native", value_parser = parse_tool)]
+    tool: String,
     /// Ask this tool too, and write where they differ to differences.jsonl.
-    #[arg(long, value_name = "TOOL")]
-    compare: Option<ToolChoice>,
+    #[arg(long, value_name = "TOOL", value_parser = parse_tool)]
+    compare: Option<String>,
     #[command(flatten)]
     sources: SourceArgs,
     #[command(flatten)]
@@ -116,6 +118,17 @@ struct SplitArgs {
     seed: u64,
 }
 
+/// What the name of a tool begins with that repeats answers.
+const RECORDED: &str = "recorded:";
+
+fn parse_tool(text: &str) -> Result<String, String> {
+    match text.strip_prefix(RECORDED) {
+        Some("") => Err("recorded: needs the name of a file".to_owned()),
+        Some(_) => Ok(text.to_owned()),
+        None => text.parse::<ToolChoice>().map(|choice| choice.to_string()),
+    }
+}
+
 fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -153,6 +166,10 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
             },
         };
         let open = |name: &str, project: &_, report: &_| {
+            if let Some(file) = name.strip_prefix(RECORDED) {
+                let recorded = Recorded::read(Path::new(file)).map_err(|e| e.to_string())?;
+                return Ok(Box::new(recorded) as Box<dyn CandidateSource>);
+            }
             let choice: ToolChoice = name.parse()?;
             choice.start(project, report).map_err(|e| e.to_string())
         };
@@ -186,8 +203,8 @@ impl Args {
         let base = AugmentConfig::new(self.mode);
         AugmentConfig {
             trigger: self.trigger.clone().unwrap_or(base.trigger),
-            tool: self.tool.to_string(),
-            compare: self.compare.as_ref().map(ToString::to_string),
+            tool: self.tool.clone(),
+            compare: self.compare.clone(),
             files_max: limits.files_max.or(base.files_max),
             file_lines_max: limits.file_lines_max.unwrap_or(base.file_lines_max),
             function_lines_max: limits.function_lines_max.unwrap_or(base.function_lines_max),
@@ -218,7 +235,7 @@ impl Args {
 
 /// What the user may not expect.
 fn warn(statistics: &Statistics) {
-    for (rule, _) in &statistics.tally.repos_refused {
+    for rule in statistics.tally.repos_refused.keys() {
         message(&format!("left out: {rule}; --files-max sets the limit"));
     }
     let is_empty = |name: &str| statistics.files.get(name).is_some_and(|file| file.functions == 0);
