@@ -2,9 +2,9 @@
 
     python3 scripts/finetune/corpus.py --out .cache/finetune
 
-writes OUT/repos/NAME for every line of corpus.txt (Python files only), OUT/repos/stdlib from the interpreter that
-runs this, OUT/python (an environment without packages, so that what is installed here does not change the data)
-and OUT/corpus.json (names, versions, hashes, licences). Then:
+writes OUT/repos/NAME for every line of corpus.txt (Python files only), OUT/repos/stdlib from the interpreter
+that runs this, OUT/python (an environment without packages, so that what is installed here does not change the
+data) and OUT/corpus.json (names, versions, hashes, licences). Then:
 
     tether augment .cache/finetune/repos/* --python .cache/finetune/python/bin/python \\
         --tokenizer smollm2 --tokens-max 128 --functions-max 1000 -o .cache/finetune/data

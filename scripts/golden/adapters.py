@@ -2,10 +2,10 @@
 
 python scripts/golden/adapters.py [--out FOLDER]
 
-Each case is a folder as peft saves it, on one of the tiny models of tests/data/models/, with `golden.safetensors`:
-`input_ids` I32 [T] and `logits` F32 [T, V]. `ADAPTERS.json` says which model it is for and why it is there. Cases whose
-name ends in `-gguf` are one file, laid out as the converter of llama.cpp does; their logits are those of the case
-they were made from.
+Each case is a folder as peft saves it, on one of the tiny models of tests/data/models/, with
+`golden.safetensors`: `input_ids` I32 [T] and `logits` F32 [T, V]. `ADAPTERS.json` says which model it is for
+and why it is there. Cases whose name ends in `-gguf` are one file, laid out as the converter of llama.cpp
+does; their logits are those of the case they were made from.
 """
 
 import argparse
