@@ -3,9 +3,9 @@
     python3 scripts/eval/triggers.py --tether target/release/tether --data .cache/finetune/data \\
         --repos .cache/finetune/repos --adapter smollm2-toolgen --out bench/runs/DATE-adapters
 
-Draws functions of test.jsonl by seed, writes each with `tether complete --guide trigger --explain`, and counts:
-the triggers of a function, how many stand where the tool knows names, and how many of the names written are what
-the author wrote somewhere in the body. Every function's row goes to triggers.json.
+Draws functions of test.jsonl by seed, writes each with `tether complete --guide trigger --explain`, and
+counts the triggers of a function, how many stand where the tool knows names, and how many of the names
+written are what the author wrote somewhere in the body. Every function's row goes to triggers.json.
 """
 
 import argparse
