@@ -104,12 +104,16 @@ bench-completion: build .cache/eval/positions.jsonl
 bench-jedi: build .cache/eval/positions.jsonl
 	$(TETHER) bench completion --python .venv-eval/bin/python --tool jedi --out .cache/eval/jedi
 
-# ToolGen's published augmentation in plain Python with Jedi, to compare ours with (Python 3.11; ten minutes). Then
-# scripts/eval/augment_compat.py says of each function whether both agree, or why not.
-bench-augment-jedi: .cache/eval/positions.jsonl
+# ToolGen's published augmentation in plain Python with Jedi (Python 3.11; ten minutes), then ours with the answers that
+# Jedi gave there, and of each function whether both agree, or why not.
+bench-augment-jedi: build .cache/eval/positions.jsonl
 	.venv-eval/bin/python scripts/golden/toolgen_augment.py $(addprefix .cache/eval/projects/,click flask rich) \
 	    --max-functions 320 --resume --answers .cache/eval/augment/compat.answers.jsonl \
 	    --out .cache/eval/augment/compat.jsonl --stats .cache/eval/augment/compat.stats.json
+	$(TETHER) augment $(addprefix .cache/eval/projects/,click flask rich) --mode compat --rejected --force \
+	    --tool recorded:.cache/eval/augment/compat.answers.jsonl --out .cache/eval/augment/compat
+	.venv-eval/bin/python scripts/eval/augment_compat.py .cache/eval/augment/compat.jsonl .cache/eval/augment/compat \
+	    --same-answers --least 0.99 --out bench/runs/$(shell date +%F)-augment/compat.json
 
 # What the guide costs and gains, on real functions; then the same functions by a plain loop over transformers and Jedi.
 bench-guided: build .cache/eval/positions.jsonl .venv-guided/.stamp

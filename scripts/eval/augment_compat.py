@@ -4,8 +4,9 @@
                       [--answers REFERENCE.answers.jsonl] [--other-answers OTHER.answers.jsonl | --same-answers]
                       [--all-functions] [--least SHARE]
 
-Both files are as `scripts/golden/toolgen_augment.py` writes them. Each function of the reference gets one
-class, the first that applies, so that one cause is not counted twice:
+Both are files as `scripts/golden/toolgen_augment.py` writes them, or the folder of a `tether augment --mode
+compat --rejected` run, whose names of the refusing rules are taken for the published program's. Each function
+of the reference gets one class, the first that applies, so that one cause is not counted twice:
 
   identical    code, documentation, augmented code and training example are the same
   extraction   one side lacks the function, or it stands elsewhere or has another name
@@ -42,13 +43,35 @@ EXAMPLE = [
     "augmented_prefix",
     "augmented_body",
 ]
+SPLITS = ["train", "valid", "test", "rejected"]
+# The rules of `tether augment` that gather several of the published program's, and those under another name.
+RULES = {
+    "description_start": ["description_first_character"],
+    "description_length": ["description_words"],
+    "description_word": ["description_word_length"],
+    "description_kind": ["description_opening", "description_ending", "description_label"],
+    "description_mark": ["description_content"],
+    "test_function": ["code_test"],
+    "single_line": ["code_single_line"],
+    "no_signature": ["signature", "augmented_signature"],
+    "empty_body": ["body"],
+}
+RULE_OF = {theirs: ours for ours, rules in RULES.items() for theirs in rules}
 SHOWN = 5  # differing functions listed below the table, for each class
 
 
 def read(path):
-    """Functions of an output file by repository, file, line and column."""
-    with open(path, encoding="utf-8") as file:
-        return {key(record): record for record in map(json.loads, file)}
+    """Functions of an output by repository, file, line and column."""
+    functions = {}
+    for file in [path / f"{split}.jsonl" for split in SPLITS] if path.is_dir() else [path]:
+        with open(file, encoding="utf-8") as lines:
+            functions |= {key(record): record for record in map(json.loads, lines)}
+    for record in functions.values():
+        why = record.get("rejected")
+        if why:
+            # What a refused example would have been is of no use, and not every side keeps it.
+            record |= dict.fromkeys(EXAMPLE) | {"rejected": RULE_OF.get(why, why)}
+    return functions
 
 
 def key(record):

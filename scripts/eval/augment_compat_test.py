@@ -100,6 +100,21 @@ class Comparison(unittest.TestCase):
         missing = totals["markers on both sides"] - totals["of these, with the same names"]
         self.assertEqual(missing, 1)
 
+    def test_the_folder_of_a_run_is_read_whole_and_its_rules_are_those_of_the_reference(self):
+        records = read(GOLDEN)
+        for record in records:
+            if record.get("rejected") == "code_single_line":
+                record["rejected"] = "single_line"
+        self.assertIn("single_line", [record.get("rejected") for record in records])
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "train.jsonl", records[::3])
+            write(folder, "valid.jsonl", records[1::3])
+            write(folder, "test.jsonl", [r for r in records[2::3] if "rejected" not in r])
+            write(folder, "rejected.jsonl", [r for r in records[2::3] if "rejected" in r])
+            command = [sys.executable, str(SCRIPTS / "eval/augment_compat.py"), str(GOLDEN)]
+            command += [folder, "--out", str(Path(folder, "out.json")), "--least", "1"]
+            subprocess.run(command, capture_output=True, check=True)
+
 
 def lose_marker(record, records):
     name = next(m for m in record["lsp_dict"] if f"{m}extra" in record["augmented_code"])
