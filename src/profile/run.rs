@@ -7,6 +7,7 @@ use super::Samples;
 use crate::base::limit;
 use crate::device::KernelRun;
 use crate::engine::{Engine, EngineError, Event, Progress, Request, SamplingParams};
+use crate::model::AdapterId;
 use std::time::{Duration, Instant};
 
 /// What to measure.
@@ -19,6 +20,8 @@ pub struct ProfileConfig {
     pub reps: usize,
     /// Whether one more repetition is run with every kernel timed.
     pub is_timed: bool,
+    /// What every sequence runs with.
+    pub adapter: Option<AdapterId>,
 }
 
 impl ProfileConfig {
@@ -167,7 +170,8 @@ fn repetition(engine: &mut Engine, config: &ProfileConfig) -> Result<Repetition,
             ignore_eos: true,
             ..SamplingParams::greedy()
         };
-        ids.push(engine.submit(Request::new(prompt.clone(), params))?);
+        let request = Request { adapter: config.adapter, ..Request::new(prompt.clone(), params) };
+        ids.push(engine.submit(request)?);
     }
     let mut rep = Repetition {
         first_token_ms: 0.0,

@@ -296,7 +296,8 @@ impl Model {
         self.current = adapter;
     }
 
-    pub(super) fn current_adapter(&self) -> Option<AdapterId> {
+    /// What requests made from now on run with.
+    pub fn current_adapter(&self) -> Option<AdapterId> {
         self.current
     }
 

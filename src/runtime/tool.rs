@@ -47,7 +47,8 @@ impl std::str::FromStr for ToolChoice {
 }
 
 impl ToolChoice {
-    /// Start the tool for a project that was analysed.
+    /// Start the tool for a project that was analysed. `waits_for_restart`: whether questions wait for a tool that
+    /// failed, for work that nobody waits for.
     ///
     /// # Errors
     /// Tools that do not start.
@@ -55,6 +56,7 @@ impl ToolChoice {
         &self,
         project: &Arc<Project>,
         report: &IndexReport,
+        waits_for_restart: bool,
     ) -> Result<Box<dyn CandidateSource>, RuntimeError> {
         let python = report.environment.executable.clone();
         Ok(match self {
@@ -70,6 +72,7 @@ impl ToolChoice {
                     memory_bytes_max: limit::TOOL_MEMORY_BYTES_MAX,
                     start_ms_max: limit::TOOL_START_MS_MAX,
                     hang_ms_max: limit::TOOL_HANG_MS_MAX,
+                    waits_for_restart,
                 })?)
             }
             ToolChoice::Lsp(command) => Box::new(Lsp::start(LspConfig {
@@ -79,6 +82,7 @@ impl ToolChoice {
                 initialization_options: LspConfig::usual_initialization_options(python.as_deref()),
                 start_ms_max: limit::TOOL_START_MS_MAX,
                 hang_ms_max: limit::TOOL_HANG_MS_MAX,
+                waits_for_restart,
             })?),
         })
     }
@@ -100,7 +104,7 @@ impl Repository {
         config.needs_python &= !matches!(choice, ToolChoice::Lsp(_));
         let (project, report) = Project::open(config)?;
         let project = Arc::new(project);
-        let tool = choice.start(&project, &report)?;
+        let tool = choice.start(&project, &report, false)?;
         Ok(Self { project, report, tool })
     }
 }

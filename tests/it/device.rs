@@ -181,6 +181,15 @@ fn a_profile_of_kernels_has_times_costs_and_a_timeline() {
     let table = tether(&args).stdout;
     assert!(table.contains("rope_store") && table.contains("GB/s"), "{table}");
 
+    // With an adapter, what is measured are requests that have it.
+    let adapter = crate::program::data("adapters/llama-all").display().to_string();
+    let run = tether(&[&args[..], &["--adapter", &adapter, "--json"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let (json, decode) = (run.json(), run.json()["kernels"]["decode"].clone());
+    assert_eq!(json["adapters"].as_array().expect("a list").len(), 1);
+    let shrinks = |r: &serde_json::Value| r["name"].as_str().expect("a name").contains("shrink");
+    assert!(decode.as_array().expect("a list").iter().any(shrinks), "{decode}");
+
     // A device without kernels of its own shows its steps.
     let args =
         [&base[..], &["--reps", "1", "--device", "cpu", "--kernels", "--trace", path]].concat();

@@ -171,7 +171,7 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
                 return Ok(Box::new(recorded) as Box<dyn CandidateSource>);
             }
             let choice: ToolChoice = name.parse()?;
-            choice.start(project, report).map_err(|e| e.to_string())
+            choice.start(project, report, true).map_err(|e| e.to_string())
         };
         let n_threads = args.threads.map_or_else(
             || std::thread::available_parallelism().map_or(1, NonZeroUsize::get),

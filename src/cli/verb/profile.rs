@@ -84,6 +84,7 @@ pub(in crate::cli) fn run(args: &Args, env: &Environment) -> anyhow::Result<Outc
             gen_tokens: args.gen_tokens,
             reps: args.reps,
             is_timed,
+            adapter: model.current_adapter(),
         };
         rows.push(Ok(profile(model.engine_mut(), &config)?));
     }
@@ -246,6 +247,7 @@ fn as_json(report: &ProfileReport, model: &Model) -> Value {
         "device": model.engine().backend().name(),
         "device_description": model.engine().backend().description(),
         "threads": model.threads(),
+        "adapters": model.adapters().map(|a| a.name()).collect::<Vec<_>>(),
         "batch": report.batch,
         "prompt_tokens": report.prompt_tokens,
         "gen_tokens": report.gen_tokens,

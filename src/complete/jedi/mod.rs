@@ -51,6 +51,9 @@ pub struct JediConfig {
     pub start_ms_max: u64,
     /// How long after a missed deadline it may go on before it is killed, in milliseconds.
     pub hang_ms_max: u64,
+    /// Whether a question waits until a tool that failed may be started again, instead of going without an
+    /// answer: for work that nobody waits for. Its deadline moves by as much.
+    pub waits_for_restart: bool,
 }
 
 /// A running Jedi.
@@ -212,10 +215,13 @@ impl Jedi {
     }
 
     fn ask(&mut self, query: &Query<'_>, typed: &Typed) -> Result<Reply, NoReply> {
+        let arrived = Instant::now();
         let mut running = match self.running.take() {
             Some(running) => running,
             None => self.restart()?,
         };
+        let waited = if self.config.waits_for_restart { arrived.elapsed() } else { Duration::ZERO };
+        let query = &Query { deadline: query.deadline + waited, ..*query };
         let asked = self.ask_running(&mut running, query, typed);
         match &asked {
             Err(NoReply::Failed(_)) => {
@@ -232,6 +238,9 @@ impl Jedi {
     }
 
     fn restart(&mut self) -> Result<Running, NoReply> {
+        if self.config.waits_for_restart {
+            std::thread::sleep(self.restarts.pause(Instant::now()));
+        }
         let now = Instant::now();
         if !self.restarts.may_start(now) {
             return Err(NoReply::Failed("jedi waits to be restarted".to_owned()));

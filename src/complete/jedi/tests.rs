@@ -65,6 +65,7 @@ fn config(python: PathBuf) -> JediConfig {
         memory_bytes_max: 0,
         start_ms_max: 20_000,
         hang_ms_max: 300,
+        waits_for_restart: false,
     }
 }
 
@@ -235,6 +236,19 @@ fn a_restart_that_takes_longer_than_a_call_is_waited_for() {
         .count();
     assert!((2..200).contains(&n_late), "{n_late} calls were late");
     assert_eq!(jedi.counters().restarts, 1);
+}
+
+#[test]
+fn work_that_nobody_waits_for_waits_for_a_tool_that_crashed() {
+    let Some(python) = python() else { return };
+    let patient = JediConfig { waits_for_restart: true, ..config(python) };
+    let slow = Box::leak(format!("import time\ntime.sleep(0.1)\n{FAKE}").into_boxed_str());
+    let mut jedi = Jedi::start_with(patient, slow).expect("the fake server starts");
+    for n_restarts in 0..3 {
+        assert_eq!(jedi.counters().restarts, n_restarts);
+        assert_eq!(ask(&mut jedi, "# DIE\nx.", 5000).answer, Answer::Unknown);
+        assert_eq!(names(&ask(&mut jedi, "names: ok\nx.", 5000)), ["ok"]);
+    }
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub struct LspConfig {
     pub start_ms_max: u64,
     /// How long after a missed deadline it may go on before it is killed, in milliseconds.
     pub hang_ms_max: u64,
+    /// Whether a question waits until a tool that failed may be started again, instead of going without an
+    /// answer: for work that nobody waits for. Its deadline moves by as much.
+    pub waits_for_restart: bool,
 }
 
 impl LspConfig {
@@ -238,10 +241,13 @@ impl Lsp {
         query: &Query<'_>,
         asked: &Asked<'_>,
     ) -> Result<(Completions, Encoding), NoReply> {
+        let arrived = Instant::now();
         let mut running = match self.running.take() {
             Some(running) => running,
             None => self.restart()?,
         };
+        let waited = if self.config.waits_for_restart { arrived.elapsed() } else { Duration::ZERO };
+        let query = &Query { deadline: query.deadline + waited, ..*query };
         let reply = self.ask_running(&mut running, query, asked);
         if let Err(NoReply::Failed(_)) = reply {
             if running.process.was_killed_as_hung() {
@@ -257,6 +263,9 @@ impl Lsp {
     }
 
     fn restart(&mut self) -> Result<Running, NoReply> {
+        if self.config.waits_for_restart {
+            std::thread::sleep(self.restarts.pause(Instant::now()));
+        }
         let now = Instant::now();
         if !self.restarts.may_start(now) {
             return Err(NoReply::Failed(format!("{} waits to be restarted", self.name)));

@@ -111,6 +111,7 @@ fn config(command: &str, root: &Path) -> LspConfig {
         initialization_options: Value::Null,
         start_ms_max: 20_000,
         hang_ms_max: 300,
+        waits_for_restart: false,
     }
 }
 

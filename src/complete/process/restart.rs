@@ -35,6 +35,15 @@ impl Restarts {
         self.n_failures_in_a_row = 0;
     }
 
+    /// How long until a start may be allowed.
+    pub(in crate::complete) fn pause(&self, now: Instant) -> Duration {
+        let after_failure = self.not_before.map(|t| t.saturating_duration_since(now));
+        let oldest =
+            (self.recent.len() >= TOOL_RESTARTS_PER_MINUTE_MAX).then(|| self.recent.front());
+        let after_window = oldest.flatten().map(|&t| (t + WINDOW).saturating_duration_since(now));
+        after_failure.max(after_window).unwrap_or_default()
+    }
+
     /// Whether a start is allowed now; if so, it is counted.
     pub(in crate::complete) fn may_start(&mut self, now: Instant) -> bool {
         while self.recent.front().is_some_and(|&t| now.saturating_duration_since(t) >= WINDOW) {
@@ -78,6 +87,20 @@ mod tests {
         }
         assert!(!restarts.may_start(t0 + Duration::from_secs(59)));
         assert!(restarts.may_start(t0 + WINDOW));
+    }
+
+    #[test]
+    fn after_the_pause_a_start_is_allowed_and_just_before_it_is_not() {
+        let mut restarts = Restarts::default();
+        let mut now = Instant::now();
+        assert_eq!(restarts.pause(now), Duration::ZERO);
+        for i in 0..4 * TOOL_RESTARTS_PER_MINUTE_MAX {
+            restarts.failed(now);
+            let pause = restarts.pause(now);
+            assert!(!restarts.may_start(now + pause - Duration::from_millis(1)), "start {i}");
+            now += pause;
+            assert!(restarts.may_start(now), "start {i}");
+        }
     }
 
     #[test]
