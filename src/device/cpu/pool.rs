@@ -39,7 +39,7 @@ const REGION: u64 = OPEN << 1;
 
 /// A value alone on its cache lines (two, because of adjacent-line prefetching).
 #[repr(align(128))]
-struct Alone<T>(T);
+pub(super) struct Alone<T>(pub(super) T);
 
 struct Shared {
     state: Alone<AtomicU64>,
@@ -252,6 +252,11 @@ impl Pieces {
         // Six pieces a thread: late or slow threads leave little undone, and claims stay rare.
         let size = if n_threads == 1 { n } else { n.div_ceil(n_threads * 6) };
         Self { next: Alone(AtomicUsize::new(0)), n, size: size.max(size_min).max(1) }
+    }
+
+    /// The first item that nobody has taken yet.
+    pub(super) fn peek(&self) -> usize {
+        self.next.0.load(Ordering::Relaxed)
     }
 
     /// The next piece, or `None` when everything is taken.

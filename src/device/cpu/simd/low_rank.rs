@@ -7,9 +7,10 @@
 //! # Invariants
 //! Each inner product is one sum over the columns, each term one sum over the ranks, both in a fixed order.
 //! # Shapes and units
-//! `a` `[ranks, K]` of all parts of a matrix, rows padded to sixteen columns; `b` per part and group of
-//! sixteen outputs `[r, 16]`. Both are f16, scaled by powers of two so that the largest value is near 1, which
-//! the inner products undo.
+//! `a` of all parts of a matrix `[ranks / 8, K / 16, 8, 16]`, so that whoever takes eight of its rows reads one
+//! stretch of memory; what is missing to eight rows or sixteen columns is zero. `b` per part and group of sixteen
+//! outputs `[r, 16]`. Both are f16, scaled by powers of two so that the largest value is near 1, which the inner
+//! products undo.
 #![allow(unsafe_code)] // threads write disjoint parts of one buffer
 
 use std::ops::Range;
@@ -17,15 +18,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use half::f16;
 
-use super::lanes::{Kernel, LANES, Lanes, dispatch};
+use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
 use super::matmul::{Own, Product, Scratch};
 use super::memory::Arena;
 use super::rows;
-use crate::device::cpu::pool::Pieces;
+use crate::device::cpu::pool::{Alone, Pieces};
 use crate::device::{DeviceError, LowRankSource};
 
 /// Rows of `a` that one thread takes at a time.
 const INNER_ROWS: usize = 8;
+/// How many columns ahead of their use eight rows of `a` are asked for: about what memory gives a core in the time that it takes to
+/// answer.
+const AHEAD_COLUMNS: usize = 8 * LANES;
+/// As [`AHEAD_COLUMNS`], for groups of outputs.
+const AHEAD_GROUPS: usize = 8;
 /// Rows of a step whose terms are added together, so that `b` is widened once for them.
 const OUTER_ROWS: usize = 4;
 /// Groups of outputs whose terms are added together for a single row.
@@ -46,8 +52,9 @@ pub(super) struct Terms {
     /// Which matrix, by index.
     pub(super) matrix: usize,
     n_cols: usize, // K, padded
-    a: *const u16, // [ranks, K]
-    /// What the inner products are multiplied with. `[ranks]`
+    a: *const u16, // [ranks / 8, K / 16, 8, 16]
+    ranks: usize,
+    /// What the inner products are multiplied with. `[ranks]`, padded to eight
     scales: Vec<f32>,
     parts: Vec<Option<Outer>>,
 }
@@ -88,7 +95,10 @@ impl Terms {
         const WHAT: &str = "low-rank terms";
         let padded = n_cols.next_multiple_of(LANES);
         let ranks: usize = parts.iter().flatten().map(|p| p.rank).sum();
-        let a = arena.take(ranks * padded * 2, WHAT)?.as_ptr().cast::<u16>();
+        let n_values = ranks.next_multiple_of(INNER_ROWS) * padded;
+        let a = arena.take(n_values * 2, WHAT)?.as_ptr().cast::<u16>();
+        // SAFETY: the block was just taken with this size.
+        unsafe { a.write_bytes(0, n_values) };
         let (mut scales, mut outers) = (Vec::with_capacity(ranks), Vec::new());
         for (part, &n_rows) in parts.iter().zip(part_rows) {
             let Some(LowRankSource { rank, a: inner, b: outer }) = *part else {
@@ -102,8 +112,11 @@ impl Terms {
             // SAFETY: both blocks were just taken with room for every element written.
             unsafe {
                 for (j, row) in inner.chunks(n_cols).enumerate() {
+                    let (chunk, lane) = ((first + j) / INNER_ROWS, (first + j) % INNER_ROWS);
                     for (c, &v) in row.iter().enumerate() {
-                        a.add((first + j) * padded + c).write(f16::from_f32(v * scale_a).to_bits());
+                        let column = c / LANES * INNER_ROWS * LANES + lane * LANES + c % LANES;
+                        let at = chunk * INNER_ROWS * padded + column;
+                        a.add(at).write(f16::from_f32(v * scale_a).to_bits());
                     }
                 }
                 for (i, row) in outer.chunks(rank).enumerate() {
@@ -116,12 +129,18 @@ impl Terms {
             scales.extend(std::iter::repeat_n(1.0 / scale_a / scale_b, rank));
             outers.push(Some(Outer { b, rank, first }));
         }
-        Ok(Self { matrix, n_cols: padded, a, scales, parts: outers })
+        scales.resize(ranks.next_multiple_of(INNER_ROWS), 0.0);
+        Ok(Self { matrix, n_cols: padded, a, ranks, scales, parts: outers })
     }
 
     /// Ranks of all parts together.
     pub(super) fn ranks(&self) -> usize {
-        self.scales.len()
+        self.ranks
+    }
+
+    /// Rows `INNER_ROWS * chunk` and the seven after it.
+    fn chunk(&self, chunk: usize) -> *const u16 {
+        self.a.wrapping_add(chunk * INNER_ROWS * self.n_cols)
     }
 
     /// The outer half of part `p`.
@@ -135,7 +154,7 @@ pub(super) struct Inner {
     /// One item for each row and [`INNER_ROWS`] rows of its `a`.
     pieces: Pieces,
     n_items: usize,
-    n_done: AtomicUsize,
+    n_done: Alone<AtomicUsize>,
     out: *mut f32, // [T, stride]
     pub(super) stride: usize,
 }
@@ -143,12 +162,12 @@ pub(super) struct Inner {
 // SAFETY: `out` is scratch of the backend whose elements are claimed through `pieces`.
 unsafe impl Sync for Inner {}
 
-/// Counts an item as done even when its thread panics, so that nobody waits for ever.
-struct Done<'a>(&'a AtomicUsize);
+/// Counts items as done even when their thread panics, so that nobody waits for ever.
+struct Done<'a>(&'a AtomicUsize, usize);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Release);
+        self.0.fetch_add(self.1, Ordering::Release);
     }
 }
 
@@ -157,12 +176,22 @@ impl Inner {
         let items = |run: &Run| run.n_rows * chunks(&product.terms[run.terms]);
         let n_items = product.low_rank.iter().map(items).sum();
         let (out, stride) = scratch.inner();
-        let pieces = Pieces::new(n_items, n_threads, 1);
-        Self { pieces, n_items, n_done: AtomicUsize::new(0), out, stride }
+        // One piece a thread: they are short, and whoever comes late finds them done.
+        let pieces = Pieces::new(n_items, n_threads, n_items.div_ceil(n_threads));
+        Self { pieces, n_items, n_done: Alone(AtomicUsize::new(0)), out, stride }
     }
 
     pub(super) fn of_row(&self, t: usize) -> *mut f32 {
         self.out.wrapping_add(t * self.stride)
+    }
+
+    /// Ask for the values that [`Inner::compute`] will read first.
+    pub(super) fn ask_for(&self, product: &Product<'_>) {
+        let item = self.pieces.peek();
+        if item < self.n_items {
+            let (_, chunk, terms) = locate(product, item);
+            ask_for(product.isa, terms.chunk(chunk), AHEAD_COLUMNS * INNER_ROWS * 2);
+        }
     }
 
     /// Compute what no other thread has taken.
@@ -172,8 +201,8 @@ impl Inner {
         }
         let mut prepared = None;
         while let Some(piece) = self.pieces.claim() {
+            let _done = Done(&self.n_done.0, piece.len());
             for item in piece {
-                let _done = Done(&self.n_done);
                 let (t, chunk, terms) = locate(product, item);
                 let x = own.normed().ptr();
                 if prepared != Some(t) {
@@ -182,10 +211,8 @@ impl Inner {
                     dispatch(product.isa, Contiguous { row, prepare: &product.prepare, out: x });
                     prepared = Some(t);
                 }
-                let first = chunk * INNER_ROWS;
-                let n = (terms.ranks() - first).min(INNER_ROWS);
-                let out = self.of_row(t).wrapping_add(first);
-                dispatch(product.isa, InnerRows { terms, first, n, x, out });
+                let out = self.of_row(t).wrapping_add(chunk * INNER_ROWS);
+                dispatch(product.isa, InnerRows { terms, chunk, x, out });
             }
         }
     }
@@ -193,7 +220,7 @@ impl Inner {
     /// Return when every inner product is there.
     pub(super) fn wait(&self) {
         let mut n_spins = 0u32;
-        while self.n_done.load(Ordering::Acquire) < self.n_items {
+        while self.n_done.0.load(Ordering::Acquire) < self.n_items {
             n_spins = n_spins.saturating_add(1);
             if n_spins > SPINS_BEFORE_YIELD {
                 std::thread::yield_now();
@@ -221,6 +248,29 @@ fn locate<'a>(product: &Product<'a>, mut item: usize) -> (usize, usize, &'a Term
     unreachable!("items are counted from the same runs")
 }
 
+impl Outer {
+    /// Ask for the values of the first of `n` groups from `g` on.
+    pub(super) fn ask_for(&self, isa: Isa, g: usize, n: usize) {
+        let group = self.rank * LANES;
+        ask_for(isa, self.b.wrapping_add(g * group), n.min(AHEAD_GROUPS) * group * 2);
+    }
+}
+
+/// Ask for what lies at an address, in the order in which it will be read.
+fn ask_for(isa: Isa, at: *const u16, n_bytes: usize) {
+    struct Ask(*const u8, usize);
+    impl Kernel for Ask {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Lanes>(self, s: S) {
+            for line in 0..self.1 / 64 {
+                s.prefetch(self.0.wrapping_add(line * 64));
+            }
+        }
+    }
+    dispatch(isa, Ask(at.cast(), n_bytes));
+}
+
 struct Contiguous<'a> {
     row: &'a [f32],
     prepare: &'a rows::Prepare<'a>,
@@ -237,35 +287,12 @@ impl Kernel for Contiguous<'_> {
     }
 }
 
-/// Inner products of `n` rows of `a` from `first` on.
+/// Inner products of a chunk's rows of `a`.
 struct InnerRows<'a> {
     terms: &'a Terms,
-    first: usize,
-    n: usize,
+    chunk: usize,
     x: *const f32,
     out: *mut f32,
-}
-
-impl InnerRows<'_> {
-    #[inline(always)]
-    fn rows<S: Lanes, const N: usize>(&self, s: S, from: usize) {
-        let n_cols = self.terms.n_cols;
-        let a = self.terms.a.wrapping_add((self.first + from) * n_cols);
-        let mut sums = [s.splat(0.0); N];
-        // SAFETY: `a` has these rows, `x` as many elements; `out` is claimed by this thread.
-        unsafe {
-            for c in (0..n_cols).step_by(LANES) {
-                let x = s.load(self.x.add(c));
-                for (j, sum) in sums.iter_mut().enumerate() {
-                    *sum = s.fma(s.load_f16(a.add(j * n_cols + c)), x, *sum);
-                }
-            }
-            for (j, &sum) in sums.iter().enumerate() {
-                let scale = self.terms.scales[self.first + from + j];
-                self.out.add(from + j).write(s.sum(sum) * scale);
-            }
-        }
-    }
 }
 
 impl Kernel for InnerRows<'_> {
@@ -273,10 +300,27 @@ impl Kernel for InnerRows<'_> {
 
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        if self.n == INNER_ROWS {
-            self.rows::<S, INNER_ROWS>(s, 0);
-        } else {
-            (0..self.n).for_each(|j| self.rows::<S, 1>(s, j));
+        let mut a = self.terms.chunk(self.chunk);
+        let mut sums = [s.splat(0.0); INNER_ROWS];
+        let scales = &self.terms.scales[self.chunk * INNER_ROWS..][..INNER_ROWS];
+        // SAFETY: `a` has these rows, `x` as many elements; `out` is claimed by this thread, and its rows are padded
+        // to a multiple of `INNER_ROWS`.
+        unsafe {
+            for c in (0..self.terms.n_cols).step_by(LANES) {
+                if c + AHEAD_COLUMNS < self.terms.n_cols {
+                    for line in 0..INNER_ROWS * LANES * 2 / 64 {
+                        s.prefetch(a.add(AHEAD_COLUMNS * INNER_ROWS + line * 32).cast());
+                    }
+                }
+                let x = s.load(self.x.add(c));
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    *sum = s.fma(s.load_f16(a.add(j * LANES)), x, *sum);
+                }
+                a = a.add(INNER_ROWS * LANES);
+            }
+            for (j, (&sum, scale)) in sums.iter().zip(scales).enumerate() {
+                self.out.add(j).write(s.sum(sum) * scale);
+            }
         }
     }
 }
@@ -314,7 +358,11 @@ impl AddOuter {
                     *x = s.splat(*inner.add(r * self.inner_stride + j));
                 }
                 for (g, totals) in totals.iter_mut().enumerate() {
-                    let b = s.load_f16(b.add((g * rank + j) * LANES));
+                    let b = b.add((g * rank + j) * LANES);
+                    if j % 2 == 0 {
+                        s.prefetch(b.wrapping_add(AHEAD_GROUPS / 2 * rank * LANES).cast());
+                    }
+                    let b = s.load_f16(b);
                     for (total, &x) in totals.iter_mut().zip(&x) {
                         *total = s.fma(x, b, *total);
                     }

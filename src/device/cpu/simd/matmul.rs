@@ -9,6 +9,8 @@
 //! Who takes which piece, and how rows fall into tiles and chunks, changes no bit of the result.
 #![allow(unsafe_code)] // threads write disjoint parts of one buffer
 
+use std::ops::Range;
+
 use super::dot::{self, Series};
 use super::finish::{Finish, FinishTile};
 use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
@@ -283,6 +285,7 @@ impl Product<'_> {
         // The first weights come in while the rows are prepared.
         let (part, g, _) = self.matrix.locate(piece.start);
         dot::ask_for(self.isa, part, g);
+        inner.ask_for(self);
         let tiles = || rows::tiles(self.n_rows, DIRECT_ROWS);
         for tile in tiles() {
             self.prepare_tile(tile, own.rows.ptr(), own.plain.ptr());
@@ -296,6 +299,7 @@ impl Product<'_> {
                 for (first, m) in tiles() {
                     let sums = own.sums.ptr();
                     let second = sums.wrapping_add(own.sums.len() / 2);
+                    self.ask_for_terms(part, g, n);
                     self.direct_series(part, g, n, (first, m), own, sums);
                     if self.matrix.gated {
                         self.direct_series(&self.matrix.parts[1], g, n, (first, m), own, second);
@@ -412,6 +416,23 @@ impl Product<'_> {
         }
     }
 
+    /// Ask for the terms that will be added to the sums of `n` groups of a part from `g` on.
+    fn ask_for_terms(&self, part: &Part, g: usize, n: usize) {
+        for run in self.low_rank {
+            let parts = self.outer_parts(part);
+            parts
+                .filter_map(|p| self.terms[run.terms].outer(p))
+                .for_each(|o| o.ask_for(self.isa, g, n));
+        }
+    }
+
+    /// The part, by its index, and after it the other half of a gated pair.
+    fn outer_parts(&self, part: &Part) -> Range<usize> {
+        let first = self.matrix.parts.iter().position(|p| p.first_row == part.first_row);
+        let first = first.expect("the part is one of the matrix");
+        first..first + 1 + usize::from(self.matrix.gated)
+    }
+
     /// Add low-rank terms to the sums `[n, m, 16]` of `n` groups of a part from `g` on (and of the other
     /// half of a gated pair) with the rows `first..first + m`.
     fn add_terms(
@@ -426,16 +447,15 @@ impl Product<'_> {
             return;
         }
         inner.wait();
-        let first_part = self.matrix.parts.iter().position(|p| p.first_row == part.first_row);
-        let first_part = first_part.expect("the part is one of the matrix");
+        let parts = self.outer_parts(part);
         for run in self.low_rank {
             let rows = run.first_row.max(first)..(run.first_row + run.n_rows).min(first + m);
             if rows.is_empty() {
                 continue;
             }
             let terms = &self.terms[run.terms];
-            for (half, &sums) in sums.iter().enumerate().take(1 + usize::from(self.matrix.gated)) {
-                let Some(outer) = terms.outer(first_part + half) else { continue };
+            for (p, sums) in parts.clone().zip(sums) {
+                let Some(outer) = terms.outer(p) else { continue };
                 let kernel = AddOuter {
                     outer,
                     g,
