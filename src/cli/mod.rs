@@ -102,8 +102,35 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Negative) => ExitCode::from(1),
         Err(error) if error.is::<BrokenPipe>() => ExitCode::SUCCESS,
         Err(error) => {
-            message(&format!("error: {error:#}"));
+            message(&format!("error: {}", told(&error)));
             ExitCode::from(2)
         }
+    }
+}
+
+/// An error and what caused it, each once: many an error's text has its cause in the middle.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_with_its_causes_and_says_nothing_twice() {
+        let full = anyhow::anyhow!("the disk is full");
+        let told_once =
+            full.context("cannot write a: the disk is full; make room").context("saving");
+        assert_eq!(told(&told_once), "saving: cannot write a: the disk is full; make room");
+        assert_eq!(told(&anyhow::anyhow!("inner").context("outer")), "outer: inner");
     }
 }

@@ -13,6 +13,8 @@ use crate::model::{DecoderLimits, ModelConfig};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     pub weights: u64,
+    /// Adapters that are applied per request; merged ones are weights.
+    pub adapters: u64,
     /// Activations and scratch.
     pub workspace: u64,
     /// Keys and values.
@@ -29,10 +31,13 @@ fn gib(bytes: u64) -> String {
 
 impl std::fmt::Display for MemoryPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "memory: weights {}, ", gib(self.weights))?;
+        if self.adapters > 0 {
+            write!(f, "adapters {}, ", gib(self.adapters))?;
+        }
         write!(
             f,
-            "memory: weights {}, cache {} ({} tokens), workspace {}; {} of {} free",
-            gib(self.weights),
+            "cache {} ({} tokens), workspace {}; {} of {} free",
             gib(self.cache),
             self.cache_tokens,
             gib(self.workspace),
@@ -42,14 +47,15 @@ impl std::fmt::Display for MemoryPlan {
     }
 }
 
-/// Fit the cache into what the weights and the workspace leave of `fraction` of the free memory. Without a wish it
-/// gets `limits.kv_blocks`, or as much as fits.
+/// Fit the cache into what the weights, `adapters` bytes beside them and the workspace leave of `fraction` of the free
+/// memory. Without a wish it gets `limits.kv_blocks`, or as much as fits.
 ///
 /// # Errors
 /// The weights, or the cache asked for, do not fit; the error names what would.
 pub(super) fn plan(
     config: &ModelConfig,
     tensors: &dyn Tensors,
+    adapters: u64,
     limits: &DecoderLimits,
     memory: DeviceMemory,
     fraction: f32,
@@ -63,15 +69,16 @@ pub(super) fn plan(
     let token = 2 * config.n_layers * config.n_kv_heads * head;
     let usable = (memory.free as f64 * f64::from(fraction)) as u64;
     let block = limits.kv_block_tokens;
-    let left = usable.saturating_sub(weights + workspace);
+    let fixed = adapters + workspace;
+    let left = usable.saturating_sub(weights + fixed);
     let tokens_fit = (left / token as u64) as usize / block * block;
     let asked = limits.kv_blocks * block;
     if tokens_fit < block {
         return Err(RuntimeError::ModelTooLarge {
-            need: gib(weights + workspace + (token * block) as u64),
+            need: gib(weights + fixed + (token * block) as u64),
             usable: gib(usable),
             free: gib(memory.free),
-            fit: gib(usable.saturating_sub(workspace + (token * block) as u64)),
+            fit: gib(usable.saturating_sub(fixed + (token * block) as u64)),
         });
     }
     if is_wish && asked > tokens_fit {
@@ -85,6 +92,7 @@ pub(super) fn plan(
     let cache_tokens = asked.min(tokens_fit);
     Ok(MemoryPlan {
         weights,
+        adapters,
         workspace,
         cache: (cache_tokens * token) as u64,
         cache_tokens,
@@ -111,6 +119,15 @@ mod tests {
     use std::path::Path;
 
     fn planned(free: u64, kv_tokens: usize, is_wish: bool) -> Result<MemoryPlan, RuntimeError> {
+        planned_with(0, free, kv_tokens, is_wish)
+    }
+
+    fn planned_with(
+        adapters: u64,
+        free: u64,
+        kv_tokens: usize,
+        is_wish: bool,
+    ) -> Result<MemoryPlan, RuntimeError> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/models/llama");
         let json = std::fs::read(folder.join("config.json")).unwrap();
         let config = ModelConfig::from_hf(&serde_json::from_slice(&json).unwrap()).unwrap();
@@ -122,7 +139,8 @@ mod tests {
             kv_block_tokens: 32,
             kv_type: KvType::F16,
         };
-        plan(&config, &tensors, &limits, DeviceMemory { free, total: 1 << 30 }, 0.5, is_wish)
+        let memory = DeviceMemory { free, total: 1 << 30 };
+        plan(&config, &tensors, adapters, &limits, memory, 0.5, is_wish)
     }
 
     #[test]
@@ -133,6 +151,15 @@ mod tests {
         let need = roomy.weights + roomy.workspace;
         let tight = planned(2 * (need + 70 * 128), 128, false).unwrap();
         assert_eq!(tight.cache_tokens, 64, "whole blocks of half of the memory");
+    }
+
+    #[test]
+    fn adapters_beside_the_weights_leave_less_for_the_cache() {
+        let roomy = planned(1 << 30, 128, false).unwrap();
+        let free = 2 * (roomy.weights + roomy.workspace + 70 * 128);
+        let beside = planned_with(32 * 128, free, 128, false).unwrap();
+        assert_eq!((beside.cache_tokens, beside.adapters), (32, 32 * 128));
+        assert!(beside.to_string().contains("adapters") && !roomy.to_string().contains("adapters"));
     }
 
     #[test]

@@ -91,6 +91,8 @@ struct Parts<'a> {
     tokenizer: Tokenizer,
     tensors: &'a dyn Tensors,
     fingerprint: Fingerprint,
+    /// Bytes of adapters beside the weights.
+    beside_bytes: u64,
 }
 
 /// Who is told what while a model loads.
@@ -148,7 +150,8 @@ impl Model {
                 let shape = gguf_shape(&file)?;
                 let tokenizer = Tokenizer::from_gguf(file.metadata())?;
                 let fingerprint = file.fingerprint();
-                let parts = Parts { shape, tokenizer, tensors: &file, fingerprint };
+                let parts =
+                    Parts { shape, tokenizer, tensors: &file, fingerprint, beside_bytes: 0 };
                 Self::adapted(files, parts, adapters, config, &mut hooks)
             }
             ModelFiles::Folder(path) => {
@@ -156,7 +159,8 @@ impl Model {
                 let tokenizer = Tokenizer::from_folder(path)?;
                 let file = Safetensors::open(path)?;
                 let fingerprint = file.fingerprint();
-                let parts = Parts { shape, tokenizer, tensors: &file, fingerprint };
+                let parts =
+                    Parts { shape, tokenizer, tensors: &file, fingerprint, beside_bytes: 0 };
                 Self::adapted(files, parts, adapters, config, &mut hooks)
             }
         }
@@ -186,7 +190,10 @@ impl Model {
         if plan.usage == AdapterUse::Merged {
             parts.fingerprint = combined(parts.fingerprint, plan.adapters);
         }
-        let parts = Parts { shape, tokenizer, tensors: &tensors, fingerprint: parts.fingerprint };
+        // Their terms are computed in f32 there.
+        let beside_bytes = beside.iter().map(|a| 4 * a.n_parameters()).sum();
+        let fingerprint = parts.fingerprint;
+        let parts = Parts { shape, tokenizer, tensors: &tensors, fingerprint, beside_bytes };
         let mut model = Self::build(files, parts, config, hooks)?;
         for open in plan.adapters {
             let id = match plan.usage {
@@ -204,7 +211,7 @@ impl Model {
         config: &LoadConfig,
         hooks: &mut Hooks<'_>,
     ) -> Result<Self, RuntimeError> {
-        let Parts { shape, tokenizer, tensors, fingerprint } = parts;
+        let Parts { shape, tokenizer, tensors, fingerprint, beside_bytes } = parts;
         let device::Opened { mut backend, note } =
             device::open(config.device, threads(config), config.home.as_deref())?;
         let block = limit::KV_BLOCK_TOKENS;
@@ -219,9 +226,9 @@ impl Model {
             kv_type: config.kv_type,
         };
         if let Some(free) = backend.memory() {
-            let is_wish = config.kv_tokens.is_some();
+            let (fraction, is_wish) = (config.memory_fraction, config.kv_tokens.is_some());
             let plan =
-                memory::plan(&shape, tensors, &limits, free, config.memory_fraction, is_wish)?;
+                memory::plan(&shape, tensors, beside_bytes, &limits, free, fraction, is_wish)?;
             limits.kv_blocks = plan.cache_tokens / block;
             (hooks.on_plan)(&plan);
         }

@@ -241,9 +241,11 @@ fn warn(statistics: &Statistics) {
     let is_empty = |name: &str| statistics.files.get(name).is_some_and(|file| file.functions == 0);
     let wants_valid = statistics.split.valid_share > 0.0;
     if wants_valid && is_empty("valid.jsonl") {
-        message(
-            "valid.jsonl is empty: repositories are split whole, and there are too few; add some, or use --split-functions",
-        );
+        message(if statistics.split.by_function {
+            "valid.jsonl is empty: there are too few functions; add repositories, or raise --valid-share"
+        } else {
+            "valid.jsonl is empty: repositories are split whole, and there are too few; add some, or use --split-functions"
+        });
     }
 }
 
