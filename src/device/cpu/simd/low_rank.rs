@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use half::f16;
 
 use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
-use super::matmul::{Own, Product, Scratch};
+use super::matmul::{DIRECT_ROWS, Own, Product, Scratch};
 use super::memory::Arena;
 use super::rows;
 use crate::device::cpu::pool::{Alone, Pieces};
@@ -174,10 +174,12 @@ impl Drop for Done<'_> {
 impl Inner {
     pub(super) fn new(product: &Product<'_>, scratch: &Scratch, n_threads: usize) -> Self {
         let items = |run: &Run| run.n_rows * chunks(&product.terms[run.terms]);
-        let n_items = product.low_rank.iter().map(items).sum();
+        let n_items: usize = product.low_rank.iter().map(items).sum();
         let (out, stride) = scratch.inner();
-        // One piece a thread: they are short, and whoever comes late finds them done.
-        let pieces = Pieces::new(n_items, n_threads, n_items.div_ceil(n_threads));
+        // Those of few rows are so short that a claim costs as much: one a thread, and whoever comes late finds them
+        // done.
+        let size_min = if product.n_rows <= DIRECT_ROWS { n_items.div_ceil(n_threads) } else { 1 };
+        let pieces = Pieces::new(n_items, n_threads, size_min);
         Self { pieces, n_items, n_done: Alone(AtomicUsize::new(0)), out, stride }
     }
 

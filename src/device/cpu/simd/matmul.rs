@@ -24,7 +24,7 @@ use crate::device::cpu::pool::{Pieces, Pool, RegionPanicked};
 use crate::device::cpu::source::is_blocks;
 
 /// Most rows that use the weights as they lie.
-const DIRECT_ROWS: usize = 4;
+pub(super) const DIRECT_ROWS: usize = 4;
 /// Prepared rows of a chunk should stay in the second-level cache beside a panel.
 const CHUNK_BYTES: usize = 384 << 10;
 /// Groups that a thread computes before it finishes them, so that sums stay in the first-level cache.
