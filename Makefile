@@ -3,6 +3,7 @@
 #   make demo      from nothing: build, fetch a model, write functions without and with the guide
 #   make test      all tests, the CUDA kernels included: compiled with nvcc, run on an emulator; make lint: format, lints
 #   make kernels-all  compile the kernels for every architecture; make emu-asan: emulate them with the address sanitiser
+#   make device-dry-run  every stage of the device check that the emulator can run; scripts/device-check.sh is for a GPU
 #   make bench     measure against llama.cpp and check the promised numbers
 #   make bench-checker  the static checker against pylint: false alarms, recall, speed
 #   make bench-completion   measure the completion tool on ten pinned packages and check its thresholds
@@ -16,7 +17,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help demo build test test-rust test-python kernels-all emu-asan lint docs bench bench-completion bench-jedi bench-checker \
-    bench-augment-jedi goldens peers fuzz test-train
+    bench-augment-jedi goldens peers fuzz test-train device-dry-run
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -63,6 +64,13 @@ kernels-all: .venv/.stamp
 emu-asan:
 	TETHER_EMU_FLAGS=-fsanitize=address ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 \
 	    $(CARGO) test --locked --features emu --target-dir target/asan --lib device::emu
+
+device-dry-run:
+	$(CARGO) build --release --locked --features emu --example measure
+	$(CARGO) build --release --locked --features emu
+	tests=$$($(CARGO) test --release --locked --features emu --lib --no-run --message-format=json \
+	    | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1); \
+	scripts/device-check.sh --dry-run --tests "$$tests"
 
 lint: .venv/.stamp
 	$(CARGO) fmt --check

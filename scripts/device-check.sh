@@ -6,7 +6,7 @@
 #     cargo build --release --example measure && cargo build --release && cargo test --release --no-run --features emu
 #
 # Results go to bench/runs/<date>-<gpu>/. `--dry-run` runs every stage that the emulator can, on small models; it needs
-# the program and the example built with `--features emu`.
+# the program and the example built with `--features emu`, and `make device-dry-run` builds them and runs it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 command -v python3 >/dev/null || { echo "device-check: python3 is needed to gather the results" >&2; exit 2; }
