@@ -123,6 +123,9 @@ def kernels(check):
         raise RuntimeError(
             "; ".join(re.findall(r"---- (\S+) stdout", done.stdout)) + " " + " ".join(summary)
         )
+    # A filter that fits nothing passes too.
+    if not re.search(r" [1-9]\d* passed", " ".join(summary)):
+        raise RuntimeError(f"no kernel test ran: {summary}")
     return {"summary": summary}
 
 
