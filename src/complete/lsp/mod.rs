@@ -241,12 +241,10 @@ impl Lsp {
         query: &Query<'_>,
         asked: &Asked<'_>,
     ) -> Result<(Completions, Encoding), NoReply> {
-        let arrived = Instant::now();
-        let mut running = match self.running.take() {
-            Some(running) => running,
+        let (mut running, waited) = match self.running.take() {
+            Some(running) => (running, Duration::ZERO),
             None => self.restart()?,
         };
-        let waited = if self.config.waits_for_restart { arrived.elapsed() } else { Duration::ZERO };
         let query = &Query { deadline: query.deadline + waited, ..*query };
         let reply = self.ask_running(&mut running, query, asked);
         if let Err(NoReply::Failed(_)) = reply {
@@ -262,16 +260,17 @@ impl Lsp {
         reply
     }
 
-    fn restart(&mut self) -> Result<Running, NoReply> {
-        if self.config.waits_for_restart {
-            std::thread::sleep(self.restarts.pause(Instant::now()));
-        }
+    /// The tool, started again, and how long that was waited for.
+    fn restart(&mut self) -> Result<(Running, Duration), NoReply> {
+        let waited = self.config.waits_for_restart.then(|| self.restarts.pause(Instant::now()));
+        let waited = waited.unwrap_or_default();
+        std::thread::sleep(waited);
         let now = Instant::now();
         if !self.restarts.may_start(now) {
             return Err(NoReply::Failed(format!("{} waits to be restarted", self.name)));
         }
         self.counters.restarts += 1;
-        self.spawn().map_err(|problem| {
+        self.spawn().map(|running| (running, waited)).map_err(|problem| {
             self.restarts.failed(now);
             NoReply::Failed(problem.to_string())
         })

@@ -304,6 +304,19 @@ fn a_restart_that_takes_longer_than_a_call_is_waited_for() {
 }
 
 #[test]
+fn work_that_nobody_waits_for_waits_for_a_server_that_crashed() {
+    let Some(mut fake) = fake("- slow") else {
+        return;
+    };
+    fake.lsp.config.waits_for_restart = true;
+    for n_restarts in 0..3 {
+        assert_eq!(fake.lsp.counters().restarts, n_restarts);
+        assert_eq!(ask(&mut fake, "# DIE\nx.", 5000).answer, Answer::Unknown);
+        assert_eq!(names(&ask(&mut fake, "names: ok\nx.", 5000)), ["ok"]);
+    }
+}
+
+#[test]
 fn starting_says_what_is_wrong() {
     let told = |ways: &str, ms| {
         let started = try_fake(ways, ms)?;

@@ -35,13 +35,13 @@ impl Restarts {
         self.n_failures_in_a_row = 0;
     }
 
-    /// How long until a start may be allowed.
+    /// How long until a start is allowed.
     pub(in crate::complete) fn pause(&self, now: Instant) -> Duration {
-        let after_failure = self.not_before.map(|t| t.saturating_duration_since(now));
-        let oldest =
-            (self.recent.len() >= TOOL_RESTARTS_PER_MINUTE_MAX).then(|| self.recent.front());
-        let after_window = oldest.flatten().map(|&t| (t + WINDOW).saturating_duration_since(now));
-        after_failure.max(after_window).unwrap_or_default()
+        // The start that must be a window ago before there may be another.
+        let oldest = self.recent.len().checked_sub(TOOL_RESTARTS_PER_MINUTE_MAX);
+        let after_window = oldest.map(|i| self.recent[i] + WINDOW);
+        let allowed = self.not_before.max(after_window);
+        allowed.map_or(Duration::ZERO, |t| t.saturating_duration_since(now))
     }
 
     /// Whether a start is allowed now; if so, it is counted.
@@ -49,8 +49,7 @@ impl Restarts {
         while self.recent.front().is_some_and(|&t| now.saturating_duration_since(t) >= WINDOW) {
             self.recent.pop_front();
         }
-        let paused = self.not_before.is_some_and(|t| now < t);
-        if paused || self.recent.len() >= TOOL_RESTARTS_PER_MINUTE_MAX {
+        if !self.pause(now).is_zero() {
             return false;
         }
         self.recent.push_back(now);
