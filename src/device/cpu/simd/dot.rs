@@ -8,7 +8,7 @@
 #![allow(unsafe_code)] // raw loads from groups and tiles
 
 use super::codes::{Codes, Panel, Q4One, Q4Zero, Q5One, Q5Zero, Q6K, Q8Zero, QK, Runs};
-use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
+use super::lanes::{self, Isa, Kernel, LANES, Lanes, dispatch};
 use super::rows::{BLOCK_WORDS, NEG_SUM, SCALE, SCALED_SUM};
 use super::weight::{GroupLayout, Part};
 use crate::base::DType;
@@ -338,17 +338,7 @@ fn runs_of(part: &Part, g: usize) -> Runs {
 
 /// Ask for the start of group `g`, whose use begins soon.
 pub(super) fn ask_for(isa: Isa, part: &Part, g: usize) {
-    struct Ask(*const u8);
-    impl Kernel for Ask {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Lanes>(self, s: S) {
-            for line in 0..AHEAD_BYTES / 64 {
-                s.prefetch(self.0.wrapping_add(line * 64));
-            }
-        }
-    }
-    dispatch(isa, Ask(part.group(g)));
+    lanes::ask_for(isa, part.group(g), AHEAD_BYTES);
 }
 
 /// f32 elements that a panel of `n_blocks` blocks needs.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use half::f16;
 
-use super::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
+use super::lanes::{Isa, Kernel, LANES, Lanes, ask_for, dispatch};
 use super::matmul::{DIRECT_ROWS, Own, Product, Scratch};
 use super::memory::Arena;
 use super::rows;
@@ -27,11 +27,9 @@ use crate::device::{DeviceError, LowRankSource};
 
 /// Rows of `a` that one thread takes at a time.
 const INNER_ROWS: usize = 8;
-/// How many columns ahead of their use eight rows of `a` are asked for: about what memory gives a core in the time that it takes to
-/// answer.
+/// How many columns ahead of their use eight rows of `a` are asked for: the processor's own prefetching hardly gets
+/// going in stretches this short.
 const AHEAD_COLUMNS: usize = 8 * LANES;
-/// As [`AHEAD_COLUMNS`], for groups of outputs.
-const AHEAD_GROUPS: usize = 8;
 /// Rows of a step whose terms are added together, so that `b` is widened once for them.
 const OUTER_ROWS: usize = 4;
 /// Groups of outputs whose terms are added together for a single row.
@@ -96,9 +94,8 @@ impl Terms {
         let padded = n_cols.next_multiple_of(LANES);
         let ranks: usize = parts.iter().flatten().map(|p| p.rank).sum();
         let n_values = ranks.next_multiple_of(INNER_ROWS) * padded;
+        // Zeroed, which is what the padding needs.
         let a = arena.take(n_values * 2, WHAT)?.as_ptr().cast::<u16>();
-        // SAFETY: the block was just taken with this size.
-        unsafe { a.write_bytes(0, n_values) };
         let (mut scales, mut outers) = (Vec::with_capacity(ranks), Vec::new());
         for (part, &n_rows) in parts.iter().zip(part_rows) {
             let Some(LowRankSource { rank, a: inner, b: outer }) = *part else {
@@ -192,7 +189,7 @@ impl Inner {
         let item = self.pieces.peek();
         if item < self.n_items {
             let (_, chunk, terms) = locate(product, item);
-            ask_for(product.isa, terms.chunk(chunk), AHEAD_COLUMNS * INNER_ROWS * 2);
+            ask_for(product.isa, terms.chunk(chunk).cast(), AHEAD_COLUMNS * INNER_ROWS * 2);
         }
     }
 
@@ -254,23 +251,9 @@ impl Outer {
     /// Ask for the values of the first of `n` groups from `g` on.
     pub(super) fn ask_for(&self, isa: Isa, g: usize, n: usize) {
         let group = self.rank * LANES;
-        ask_for(isa, self.b.wrapping_add(g * group), n.min(AHEAD_GROUPS) * group * 2);
+        let at = self.b.wrapping_add(g * group).cast();
+        ask_for(isa, at, n.min(2 * OUTER_GROUPS) * group * 2);
     }
-}
-
-/// Ask for what lies at an address, in the order in which it will be read.
-fn ask_for(isa: Isa, at: *const u16, n_bytes: usize) {
-    struct Ask(*const u8, usize);
-    impl Kernel for Ask {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Lanes>(self, s: S) {
-            for line in 0..self.1 / 64 {
-                s.prefetch(self.0.wrapping_add(line * 64));
-            }
-        }
-    }
-    dispatch(isa, Ask(at.cast(), n_bytes));
 }
 
 struct Contiguous<'a> {
@@ -361,8 +344,9 @@ impl AddOuter {
                 }
                 for (g, totals) in totals.iter_mut().enumerate() {
                     let b = b.add((g * rank + j) * LANES);
-                    if j % 2 == 0 {
-                        s.prefetch(b.wrapping_add(AHEAD_GROUPS / 2 * rank * LANES).cast());
+                    // Several rows find `b` in the cache from the second block on. A line holds two of `j`.
+                    if N == 1 && j % 2 == 0 {
+                        s.prefetch(b.wrapping_add(OUTER_GROUPS * rank * LANES).cast());
                     }
                     let b = s.load_f16(b);
                     for (total, &x) in totals.iter_mut().zip(&x) {

@@ -296,10 +296,10 @@ impl Product<'_> {
             while u < piece.end {
                 let (part, g, left) = self.matrix.locate(u);
                 let n = left.min(piece.end - u).min(SERIES_GROUPS);
+                self.ask_for_terms(part, g, n);
                 for (first, m) in tiles() {
                     let sums = own.sums.ptr();
                     let second = sums.wrapping_add(own.sums.len() / 2);
-                    self.ask_for_terms(part, g, n);
                     self.direct_series(part, g, n, (first, m), own, sums);
                     if self.matrix.gated {
                         self.direct_series(&self.matrix.parts[1], g, n, (first, m), own, second);

@@ -90,6 +90,21 @@ pub(crate) trait Kernel {
     fn run<S: Lanes>(self, s: S) -> Self::Output;
 }
 
+/// Ask for `n_bytes` from `at` on, which will be read soon and in this order.
+pub(super) fn ask_for(isa: Isa, at: *const u8, n_bytes: usize) {
+    struct Ask(*const u8, usize);
+    impl Kernel for Ask {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Lanes>(self, s: S) {
+            for line in 0..self.1 / 64 {
+                s.prefetch(self.0.wrapping_add(line * 64));
+            }
+        }
+    }
+    dispatch(isa, Ask(at, n_bytes));
+}
+
 /// Run `kernel` with the instructions of `isa`.
 ///
 /// # Panics
