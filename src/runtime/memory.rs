@@ -47,15 +47,15 @@ impl std::fmt::Display for MemoryPlan {
     }
 }
 
-/// Fit the cache into what the weights, `adapters` bytes beside them and the workspace leave of `fraction` of the free
-/// memory. Without a wish it gets `limits.kv_blocks`, or as much as fits.
+/// Fit the cache into what the weights, adapters of `n_beside` parameters beside them and the workspace leave of
+/// `fraction` of the free memory. Without a wish it gets `limits.kv_blocks`, or as much as fits.
 ///
 /// # Errors
 /// The weights, or the cache asked for, do not fit; the error names what would.
 pub(super) fn plan(
     config: &ModelConfig,
     tensors: &dyn Tensors,
-    adapters: u64,
+    n_beside: u64,
     limits: &DecoderLimits,
     memory: DeviceMemory,
     fraction: f32,
@@ -69,6 +69,8 @@ pub(super) fn plan(
     let token = 2 * config.n_layers * config.n_kv_heads * head;
     let usable = (memory.free as f64 * f64::from(fraction)) as u64;
     let block = limits.kv_block_tokens;
+    // Their terms are computed in f32.
+    let adapters = 4 * n_beside;
     let fixed = adapters + workspace;
     let left = usable.saturating_sub(weights + fixed);
     let tokens_fit = (left / token as u64) as usize / block * block;
@@ -123,7 +125,7 @@ mod tests {
     }
 
     fn planned_with(
-        adapters: u64,
+        n_beside: u64,
         free: u64,
         kv_tokens: usize,
         is_wish: bool,
@@ -140,7 +142,7 @@ mod tests {
             kv_type: KvType::F16,
         };
         let memory = DeviceMemory { free, total: 1 << 30 };
-        plan(&config, &tensors, adapters, &limits, memory, 0.5, is_wish)
+        plan(&config, &tensors, n_beside, &limits, memory, 0.5, is_wish)
     }
 
     #[test]
@@ -157,7 +159,7 @@ mod tests {
     fn adapters_beside_the_weights_leave_less_for_the_cache() {
         let roomy = planned(1 << 30, 128, false).unwrap();
         let free = 2 * (roomy.weights + roomy.workspace + 70 * 128);
-        let beside = planned_with(32 * 128, free, 128, false).unwrap();
+        let beside = planned_with(32 * 32, free, 128, false).unwrap();
         assert_eq!((beside.cache_tokens, beside.adapters), (32, 32 * 128));
         assert!(beside.to_string().contains("adapters") && !roomy.to_string().contains("adapters"));
     }

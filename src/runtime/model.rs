@@ -91,8 +91,8 @@ struct Parts<'a> {
     tokenizer: Tokenizer,
     tensors: &'a dyn Tensors,
     fingerprint: Fingerprint,
-    /// Bytes of adapters beside the weights.
-    beside_bytes: u64,
+    /// Parameters of adapters beside the weights.
+    n_beside: u64,
 }
 
 /// Who is told what while a model loads.
@@ -150,8 +150,7 @@ impl Model {
                 let shape = gguf_shape(&file)?;
                 let tokenizer = Tokenizer::from_gguf(file.metadata())?;
                 let fingerprint = file.fingerprint();
-                let parts =
-                    Parts { shape, tokenizer, tensors: &file, fingerprint, beside_bytes: 0 };
+                let parts = Parts { shape, tokenizer, tensors: &file, fingerprint, n_beside: 0 };
                 Self::adapted(files, parts, adapters, config, &mut hooks)
             }
             ModelFiles::Folder(path) => {
@@ -159,8 +158,7 @@ impl Model {
                 let tokenizer = Tokenizer::from_folder(path)?;
                 let file = Safetensors::open(path)?;
                 let fingerprint = file.fingerprint();
-                let parts =
-                    Parts { shape, tokenizer, tensors: &file, fingerprint, beside_bytes: 0 };
+                let parts = Parts { shape, tokenizer, tensors: &file, fingerprint, n_beside: 0 };
                 Self::adapted(files, parts, adapters, config, &mut hooks)
             }
         }
@@ -190,10 +188,9 @@ impl Model {
         if plan.usage == AdapterUse::Merged {
             parts.fingerprint = combined(parts.fingerprint, plan.adapters);
         }
-        // Their terms are computed in f32 there.
-        let beside_bytes = beside.iter().map(|a| 4 * a.n_parameters()).sum();
+        let n_beside = beside.iter().map(|a| a.n_parameters()).sum();
         let fingerprint = parts.fingerprint;
-        let parts = Parts { shape, tokenizer, tensors: &tensors, fingerprint, beside_bytes };
+        let parts = Parts { shape, tokenizer, tensors: &tensors, fingerprint, n_beside };
         let mut model = Self::build(files, parts, config, hooks)?;
         for open in plan.adapters {
             let id = match plan.usage {
@@ -211,7 +208,7 @@ impl Model {
         config: &LoadConfig,
         hooks: &mut Hooks<'_>,
     ) -> Result<Self, RuntimeError> {
-        let Parts { shape, tokenizer, tensors, fingerprint, beside_bytes } = parts;
+        let Parts { shape, tokenizer, tensors, fingerprint, n_beside } = parts;
         let device::Opened { mut backend, note } =
             device::open(config.device, threads(config), config.home.as_deref())?;
         let block = limit::KV_BLOCK_TOKENS;
@@ -227,8 +224,7 @@ impl Model {
         };
         if let Some(free) = backend.memory() {
             let (fraction, is_wish) = (config.memory_fraction, config.kv_tokens.is_some());
-            let plan =
-                memory::plan(&shape, tensors, beside_bytes, &limits, free, fraction, is_wish)?;
+            let plan = memory::plan(&shape, tensors, n_beside, &limits, free, fraction, is_wish)?;
             limits.kv_blocks = plan.cache_tokens / block;
             (hooks.on_plan)(&plan);
         }
