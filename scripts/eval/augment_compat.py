@@ -44,19 +44,9 @@ EXAMPLE = [
     "augmented_body",
 ]
 SPLITS = ["train", "valid", "test", "rejected"]
-# The rules of `tether augment` that gather several of the published program's, and those under another name.
-RULES = {
-    "description_start": ["description_first_character"],
-    "description_length": ["description_words"],
-    "description_word": ["description_word_length"],
-    "description_kind": ["description_opening", "description_ending", "description_label"],
-    "description_mark": ["description_content"],
-    "test_function": ["code_test"],
-    "single_line": ["code_single_line"],
-    "no_signature": ["signature", "augmented_signature"],
-    "empty_body": ["body"],
-}
-RULE_OF = {theirs: ours for ours, rules in RULES.items() for theirs in rules}
+DATA = Path(__file__).resolve().parents[2] / "tests/data/augment"
+# A rule of the published program -> the rule of `tether augment` that it is part of.
+RULES = json.loads((DATA / "rules.json").read_text(encoding="utf-8"))
 SHOWN = 5  # differing functions listed below the table, for each class
 
 
@@ -69,8 +59,9 @@ def read(path):
     for record in functions.values():
         why = record.get("rejected")
         if why:
-            # What a refused example would have been is of no use, and not every side keeps it.
-            record |= dict.fromkeys(EXAMPLE) | {"rejected": RULE_OF.get(why, why)}
+            # What a refused example lacks is empty on one side and missing on the other.
+            record |= {field: record.get(field) or None for field in EXAMPLE}
+            record["rejected"] = RULES.get(why, why)
     return functions
 
 
