@@ -9,6 +9,7 @@ that the parts fit: the data is read, the adapter is served, and the triggers it
 import argparse
 import ast
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,11 +22,14 @@ N_SERVED = 3
 MODEL = REPOSITORY / "tests" / "data" / "models" / "llama"
 
 
-def run(*words: object, fine: tuple[int, ...] = (0,)) -> str:
+def run(*words: object) -> str:
     command = [str(word) for word in words]
     print("+ " + " ".join(command), flush=True)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-    if done.returncode not in fine:
+    # Threads that share the operations of a model this small wait for each other a hundred times longer
+    # than they work as soon as anything else runs, and two minutes would teach nothing.
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=env)
+    if done.returncode:
         sys.exit(f"{command[0]} ended with {done.returncode}")
     return done.stdout
 
@@ -88,21 +92,19 @@ def symbol_of(record: dict) -> str:
 
 def serve(tether: Path, adapter: Path, records: list[dict]) -> None:
     """Functions that were learned, written by the program: the model asks, the tool answers."""
-    # How well a text is learned depends on how fast the machine is; 1: what was written does not parse.
     n_asked, n_same = [], 0
     for record in records[:N_SERVED]:
         text = run(
             tether, "complete", "--repo", EXAMPLE, "--symbol", symbol_of(record), "--model", MODEL,
             "--adapter", adapter, "--guide", "trigger", "--max-tokens", "32", "--json",
-            fine=(0, 1),
         )  # fmt: skip
         answer = json.loads(text)
         print(answer["body"])
         n_asked.append(sum(event["kind"] == "trigger" for event in answer["events"]))
         n_same += answer["body"].rstrip() == record["body"].rstrip()
     print(f"triggers emitted: {n_asked}; written as they stand: {n_same} of {len(n_asked)}")
-    n_with = sum(n > 0 for n in n_asked)
-    assert 2 * n_with > len(n_asked), "most functions were written without a trigger"
+    assert all(n_asked), "a function was written without a trigger"
+    assert n_same, "nothing was learned by heart"
 
 
 if __name__ == "__main__":
