@@ -66,8 +66,7 @@ emu-asan:
 	    $(CARGO) test --locked --features emu --target-dir target/asan --lib device::emu
 
 device-dry-run:
-	$(CARGO) build --release --locked --features emu --example measure
-	$(CARGO) build --release --locked --features emu
+	$(CARGO) build --release --locked --features emu --bins --example measure
 	tests=$$($(CARGO) test --release --locked --features emu --lib --no-run --message-format=json \
 	    | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1); \
 	scripts/device-check.sh --dry-run --tests "$$tests"
